@@ -1,0 +1,1 @@
+"""Which data fed an incident: step, batch, shard, document, and how sure."""

@@ -1,0 +1,1 @@
+"""Why it happened: one hypothesis a file, weighed for and against."""

@@ -1,0 +1,3 @@
+"""One module a log format; `base` holds the protocol."""
+
+MODULES: tuple[str, ...] = ()

@@ -1,0 +1,135 @@
+"""The importer protocol. An importer knows one file format: it recognises it by content and streams what it holds.
+
+An importer never raises on a bad record: it counts, skips, resynchronises and says where in a `ReadWarning`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from trainforensics.model import Axis, Event, ReadWarning
+
+HEAD_BYTES = 64 * 1024
+
+# Codes of the store's `state` column: why a point has no ordinary number.
+VALUE, NULL, EMPTY, STRING = 0, 1, 2, 3
+STATES = ("value", "null", "empty", "string")
+
+GZIP_MAGIC, ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What sniffing may look at: the path and the first 64 KiB, decompressed."""
+
+    path: Path
+    data: bytes
+    size: int
+
+    @property
+    def name(self) -> str:
+        """File name without a compression suffix."""
+        return self.path.name.removesuffix(".gz").removesuffix(".zst")
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """A chunk of one series in the order of the source.
+
+    `step` int64, `value` float64, `seq` int64 (row or record number in the source, shared by the series of one row),
+    `wall_time` int64 microseconds since the epoch in UTC or None, `state` uint8 codes or None (all VALUE),
+    `segment` int32 process life within this source or None (life 0). All arrays have the same length.
+    `run` separates the runs of a file that holds several (chart exports). `rank`: where the log states it elsewhere.
+    """
+
+    name: str
+    step: NDArray[np.int64]
+    value: NDArray[np.float64]
+    seq: NDArray[np.int64]
+    wall_time: NDArray[np.int64] | None = None
+    state: NDArray[np.uint8] | None = None
+    segment: NDArray[np.int32] | None = None
+    rank: int | None = None
+    run: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """Rows of a batch manifest; columns already carry their canonical names (see importers/manifest.py)."""
+
+    table: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Something the run said about itself; merged key by key, later sources first come first kept."""
+
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What ties files to one run across folders, e.g. a W&B run id; `run` as in Points."""
+
+    run_id: str
+    run: str = ""
+
+
+Record = Points | Batches | Event | Config | Axis | Identity | ReadWarning
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file to read. `label` is how results name it: its path relative to the run."""
+
+    path: Path
+    label: str
+    options: Mapping[str, str] = field(default_factory=dict)  # --map NAME=ROLE additions, for axis and manifest columns
+
+
+class Importer(Protocol):
+    """What every module in importers/ offers (modules satisfy it as they are)."""
+
+    FORMAT: str
+
+    def sniff(self, head: Head) -> float:
+        """Confidence 0..1 that this importer reads the file, judged on content; 0 is no."""
+        ...
+
+    def read(self, source: Source) -> Iterator[Record]:
+        """Stream the file's records in bounded memory."""
+        ...
+
+
+def open_binary(path: Path) -> BinaryIO:
+    """Open a file for reading, decompressing gzip and zstd by their magic numbers."""
+    with path.open("rb") as raw:
+        magic = raw.read(4)
+    if magic[:2] == GZIP_MAGIC:
+        return io.BufferedReader(gzip.GzipFile(path, "rb"), 1 << 20)
+    if magic == ZSTD_MAGIC:
+        import zstandard  # noqa: PLC0415  (only for compressed logs)
+
+        return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(path.open("rb"), closefd=True), 1 << 20)
+    return path.open("rb", buffering=1 << 20)
+
+
+def read_head(path: Path) -> Head:
+    """The first 64 KiB of a file. Raises OSError where it cannot be opened; a broken archive gives b""."""
+    size = path.stat().st_size
+    data = b""
+    with open_binary(path) as stream:
+        try:
+            data = stream.read(HEAD_BYTES)
+        except (EOFError, OSError, ValueError):
+            data = b""
+    return Head(path, data, size)

@@ -1,0 +1,1 @@
+"""What detectors found becomes incidents: merged, chained, graded."""

@@ -1,0 +1,382 @@
+"""What the rooms pass to one another: frozen data, no behaviour beyond simple look-ups.
+
+Field names that collide with Python keywords carry a trailing underscore here and lose it in JSON (`for_` -> "for").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from trainforensics.kinds import Severity, is_alarm
+
+SCHEMA = "trainforensics/result/1"
+
+Recovery = Literal["recovered", "partial", "unrecovered", "diverging", "ongoing"]
+Verdict = Literal["stable", "unstable", "failed", "undecided"]
+Ended = Literal["finished", "crashed", "ongoing", "unknown"]
+Basis = Literal["logged", "reconstructed", "assumed"]
+SuspectType = Literal["shard", "doc", "domain", "rank", "batch", "expert"]
+AxisUnit = Literal["step", "epoch", "sample", "row"]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Identity of one logged series: (folder, tag) in `name`, with what the name or the log says of its origin."""
+
+    id: int
+    name: str
+    source: str
+    role: str | None = None
+    rank: int | None = None
+    layer: str | None = None
+    expert: int | None = None
+    domain: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesSummary:
+    """A series as result.json lists it. `n` counts numbers, NaN and infinities included."""
+
+    name: str
+    role: str | None
+    source: str
+    rank: int | None
+    n: int
+    n_nonfinite: int
+    first_step: int | None
+    last_step: int | None
+    twin_of: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """The step axis of a run: the name of the column it came from, and its unit."""
+
+    name: str
+    unit: AxisUnit
+
+
+@dataclass(frozen=True, slots=True)
+class ReadWarning:
+    """Something of a source that could not be kept or believed, and where (byte, line or step)."""
+
+    kind: str
+    where: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSummary:
+    """One log file of a run: points kept and what was lost."""
+
+    path: str
+    format: str
+    points: int
+    warnings: tuple[ReadWarning, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One process life of the run. `started_at` is an ISO time in UTC, if the log has wall times."""
+
+    index: int
+    first_step: int
+    last_step: int
+    started_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A saved checkpoint and where it is known from (an event line, a folder beside the log, the user)."""
+
+    step: int
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened, as the log says it: restart, checkpoint saved or failed, overflow message ..."""
+
+    kind: str
+    step: int | None = None
+    wall_time: float | None = None
+    rank: int | None = None
+    text: str = ""
+    source: str = ""
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One number that speaks: the value seen at a step of a signal, against the value expected there."""
+
+    signal: str
+    step: int | None
+    value: float | None
+    expected: float | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Precursor:
+    """A signal that moved before the incident. `lead` is in steps of the run's axis."""
+
+    signal: str
+    step: int
+    lead: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where an incident sits when it is not the whole run."""
+
+    rank: int | None = None
+    layer: str | None = None
+    expert: int | None = None
+    domain: str | None = None
+    sibling: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a detector reports. Steps are on the run's axis; `confidence` is a probability of being right."""
+
+    kind: str
+    series: str
+    role: str | None
+    onset_step: int | None
+    confidence: float
+    summary: str
+    severity: Severity | None = None  # None: the kind's usual severity
+    onset_interval: tuple[int, int] | None = None
+    occurrences: tuple[int, ...] = ()
+    segment: int | None = None
+    peak_step: int | None = None
+    end_step: int | None = None
+    recovery: Recovery | None = None
+    scope: Scope = Scope()
+    evidence: tuple[Evidence, ...] = ()
+    precursors: tuple[Precursor, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A ranked hypothesis with the evidence on both sides and the experiment that would settle it."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"alias_generator": lambda name: name.rstrip("_")}
+
+    cause: str
+    confidence: float
+    for_: tuple[str, ...] = ()
+    against: tuple[str, ...] = ()
+    test: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A shard, document, domain, rank, batch or expert that may have fed the incident."""
+
+    type: SuspectType
+    id: str
+    confidence: float
+    p_value: float | None = None
+    steps: tuple[int, ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """Which data fed the window of steps, how that is known, and who is suspected."""
+
+    window: tuple[int, int] | None
+    basis: Basis | None
+    suspects: tuple[Suspect, ...] = ()
+    batches: tuple[dict[str, Any], ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointChoice:
+    """A checkpoint to go back to and why it is believed clean."""
+
+    step: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class SafeCheckpoint:
+    """The newest checkpoint clearly before the first precursor, with older (or riskier) alternatives."""
+
+    step: int | None
+    why: str
+    alternatives: tuple[CheckpointChoice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """One thing to do, with this run's numbers, and what would confirm or refute it."""
+
+    action: str
+    why: str
+    confirm: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What the incident cost, where the log allows to say: steps, tokens, seconds of wall time."""
+
+    steps: int | None = None
+    tokens: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """One thing that happened: the finding, its place in the chain, why, which data, what to do."""
+
+    id: str
+    code: str
+    kind: str
+    severity: Severity
+    confidence: float
+    caused_by: str | None
+    onset_step: int | None
+    onset_interval: tuple[int, int] | None
+    occurrences: tuple[int, ...]
+    segment: int | None
+    peak_step: int | None
+    end_step: int | None
+    recovery: Recovery | None
+    cost: Cost
+    series: str
+    role: str | None
+    scope: Scope
+    summary: str
+    evidence: tuple[Evidence, ...] = ()
+    precursors: tuple[Precursor, ...] = ()
+    causes: tuple[Cause, ...] = ()
+    blame: Blame | None = None
+    safe_checkpoint: SafeCheckpoint | None = None
+    remediation: tuple[Remedy, ...] = ()
+
+    @property
+    def is_root(self) -> bool:
+        """Roots are counted; effects are not."""
+        return self.caused_by is None
+
+    @property
+    def is_root_alarm(self) -> bool:
+        """Whether gate, verdict and benchmark count this incident."""
+        return self.is_root and is_alarm(self.severity)
+
+
+@dataclass(frozen=True, slots=True)
+class NotJudged:
+    """A kind that could not be decided, why, and what to log so that it can be next time."""
+
+    kind: str
+    reason: str
+    log_next_time: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DetectorError:
+    """A detector that failed on this run; the others went on."""
+
+    detector: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """Everything known of one run."""
+
+    run: str
+    verdict: Verdict
+    axis: Axis
+    ended: Ended
+    sources: tuple[SourceSummary, ...]
+    config: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+    series: tuple[SeriesSummary, ...] = ()
+    segments: tuple[Segment, ...] = ()
+    checkpoints: tuple[Checkpoint, ...] = ()
+    incidents: tuple[Incident, ...] = ()
+    not_judged: tuple[NotJudged, ...] = ()
+    errored: tuple[DetectorError, ...] = ()
+    grouping: str = ""  # why these files are one run
+    schema: str = SCHEMA
+
+    @property
+    def alarms(self) -> int:
+        """Number of root incidents of severity medium and above."""
+        return sum(incident.is_root_alarm for incident in self.incidents)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexEntry:
+    """A run in the index: where its own result lies, relative to the index."""
+
+    run: str
+    verdict: Verdict
+    alarms: int
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
+class CrossRunFinding:
+    """What only several runs together show."""
+
+    finding: str
+    runs: tuple[str, ...]
+    steps: tuple[int, ...]
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file that was looked at and not imported, with the best guess and the reason."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """The top-level result.json."""
+
+    tool: Mapping[str, str]
+    runs: tuple[IndexEntry, ...]
+    cross_run: tuple[CrossRunFinding, ...] = ()
+    store: str = "parquet"
+    skipped: tuple[Skipped, ...] = ()
+    schema: str = SCHEMA
+
+
+# --- what a detector answers -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Fired:
+    """The detector found something."""
+
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Clear:
+    """The detector looked and found nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotApplicable:
+    """The detector could not look: why, and what to log so that it can."""
+
+    reason: str
+    log_next_time: str = ""
+
+
+Outcome = Fired | Clear | NotApplicable

@@ -1,0 +1,1 @@
+"""What to do, filled with this run's numbers."""

@@ -1,0 +1,1 @@
+"""One pure renderer a format over the same result model."""

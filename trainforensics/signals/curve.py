@@ -1,0 +1,74 @@
+"""A series as detectors see it: replays set aside, process lives marked, steps in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainforensics.model import Series
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """One series of one run on the run's step axis.
+
+    `step` int64, not decreasing; `value` float64 with NaN and infinities as logged (a missing value is no point);
+    `time` float64 seconds since the epoch, NaN where unknown; `segment` int32 process life. All have shape (n,).
+    `superseded` holds the points that a later process life logged again (their steps lie in both), in their own order.
+    """
+
+    series: Series
+    step: Ints
+    value: Floats
+    time: Floats
+    segment: NDArray[np.int32]
+    superseded: Curve | None = None
+
+    def __len__(self) -> int:
+        return len(self.step)
+
+    @property
+    def name(self) -> str:
+        """The series' logged name."""
+        return self.series.name
+
+    @property
+    def finite(self) -> Bools:
+        """Mask of ordinary numbers, shape (n,)."""
+        return np.isfinite(self.value)
+
+    @property
+    def cadence(self) -> int:
+        """Median distance of logged steps, at least 1."""
+        if len(self) < 2:
+            return 1
+        gaps = np.diff(self.step)
+        gaps = gaps[gaps > 0]
+        return max(1, int(np.median(gaps))) if len(gaps) else 1
+
+    def only_finite(self) -> Curve:
+        """The curve without its non-finite points."""
+        return self.take(self.finite)
+
+    def take(self, mask: Bools | Ints) -> Curve:
+        """The points a mask or an index array selects."""
+        return Curve(self.series, self.step[mask], self.value[mask], self.time[mask], self.segment[mask])
+
+    def at(self, step: int) -> int:
+        """Index of the last point at or before `step`; -1 before the first."""
+        return int(np.searchsorted(self.step, step, side="right")) - 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Matrix:
+    """Several series of one role on their common steps: `value` has shape (row, step), `rows` names the rows."""
+
+    rows: tuple[Series, ...]
+    step: Ints
+    value: Floats

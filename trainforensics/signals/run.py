@@ -1,0 +1,102 @@
+"""The view of a run that detectors get: curves by role, events, configuration, and derived signals computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from trainforensics.model import Axis, Checkpoint, Event, Series
+from trainforensics.signals.curve import Curve, Matrix
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Signals:
+    """A run's curves and what surrounds them. `view` narrows it to the roles a detector declared."""
+
+    run: str
+    axis: Axis
+    by_role: Mapping[str, tuple[Curve, ...]]
+    unmapped: tuple[Curve, ...] = ()
+    events: tuple[Event, ...] = ()
+    checkpoints: tuple[Checkpoint, ...] = ()
+    config: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    sampled: str = ""  # why the log is known to be partial (an export sampled to 500 rows ...), empty if it is not
+    _cache: dict[Hashable, Any] = field(default_factory=dict)
+
+    def view(self, roles: frozenset[str]) -> Signals:
+        """The same run with only these roles; "*" keeps everything. The cache is shared."""
+        if "*" in roles:
+            return self
+        return replace(self, by_role={r: c for r, c in self.by_role.items() if r in roles}, unmapped=())
+
+    def has(self, role: str) -> bool:
+        """Whether any point of the role was logged."""
+        return bool(self.by_role.get(role))
+
+    def curves(self, role: str) -> tuple[Curve, ...]:
+        """Every series of a role (ranks, layers, domains apart), longest first."""
+        return self.by_role.get(role, ())
+
+    def curve(self, role: str) -> Curve | None:
+        """The series that speaks for a role: the global one; else, across ranks, their mean (NaN where any is NaN)."""
+        return self.derive(("primary", role), lambda: _primary(self.curves(role)))
+
+    def every_curve(self) -> tuple[Curve, ...]:
+        """All curves, mapped ones first."""
+        return (*(curve for curves in self.by_role.values() for curve in curves), *self.unmapped)
+
+    def ranks(self, role: str) -> Matrix | None:
+        """The per-rank series of a role on common steps, or None with fewer than two."""
+        return self.derive(("ranks", role), lambda: stack([c for c in self.curves(role) if _is_plain_rank(c.series)]))
+
+    def layers(self, role: str) -> Matrix | None:
+        """The per-layer series of a role on common steps, or None with fewer than two."""
+        return self.derive(("layers", role), lambda: stack([c for c in self.curves(role) if c.series.layer]))
+
+    def derive(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """A derived signal, computed once per run and key."""
+        if key not in self._cache:
+            self._cache[key] = compute()
+        return cast("T", self._cache[key])
+
+
+def _is_plain_rank(series: Series) -> bool:
+    return series.rank is not None and series.layer is None and series.expert is None
+
+
+def _is_global(series: Series) -> bool:
+    return series.rank is None and series.layer is None and series.expert is None
+
+
+def _primary(curves: tuple[Curve, ...]) -> Curve | None:
+    whole = [curve for curve in curves if _is_global(curve.series)]
+    if whole:
+        plain = [curve for curve in whole if curve.series.domain is None] or whole
+        return max(plain, key=len)
+    ranked = [curve for curve in curves if _is_plain_rank(curve.series)]
+    matrix = stack(ranked)
+    if matrix is None:
+        return ranked[0] if ranked else None
+    template = ranked[0]
+    at = np.searchsorted(template.step, matrix.step, side="right") - 1
+    series = replace(template.series, rank=None, name=f"{template.name} (mean of {len(ranked)} ranks)")
+    return Curve(series, matrix.step, matrix.value.mean(axis=0), template.time[at], template.segment[at])
+
+
+def stack(curves: list[Curve]) -> Matrix | None:
+    """Curves on the steps they share, one row each, the last value where a step repeats; None for fewer than two."""
+    if len(curves) < 2:
+        return None
+    common = np.unique(curves[0].step)
+    for curve in curves[1:]:
+        common = np.intersect1d(common, curve.step)
+    if not len(common):
+        return None
+    rows = [curve.value[np.searchsorted(curve.step, common, side="right") - 1] for curve in curves]
+    return Matrix(tuple(curve.series for curve in curves), common, np.vstack(rows))

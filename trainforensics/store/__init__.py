@@ -1,0 +1,1 @@
+"""The Parquet store: the normalised log, append-only parts per source, manifest last."""
