@@ -1,9 +1,23 @@
 """One module a kind, in a folder a family."""
 
-_KINDS = {
-    "loss": ("instant_burst", "gradual_rise", "divergence"),
+_FAMILIES = {
+    "loss": (
+        "instant_burst",
+        "gradual_rise",
+        "divergence",
+        "plateau",
+        "oscillation",
+        "bad_start",
+        "suspicious_low_loss",
+        "loss_zero",
+    ),
+    "numerics": ("nan_onset", "transient_nan", "grad_nan", "scale_decay", "skipped_steps", "underflow"),
+    "gradients": ("gradient_explosion", "vanishing_gradient", "clip_saturation", "update_ratio"),
+    "generalisation": ("val_divergence", "val_jump", "double_descent", "eval_regression", "eval_invalid"),
+    "resume": ("resume_discontinuity",),
+    "monitoring": ("coverage_gap",),
 }
 
 MODULES: tuple[str, ...] = tuple(
-    f"trainforensics.detectors.{family}.{module}" for family, modules in _KINDS.items() for module in modules
+    f"trainforensics.detectors.{family}.{module}" for family, modules in _FAMILIES.items() for module in modules
 )
