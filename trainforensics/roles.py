@@ -1,0 +1,371 @@
+"""From a log's own names to canonical roles: one synonym table as data (roles.toml), and the reading of a name.
+
+A name is cut into words (path separators, punctuation, camel case); rank, layer, expert and train/validation words
+are set aside; the longest run of the remaining words that the table knows decides the role, provided that what is
+left over fits that role: a loss with a further word is a component, a gradient norm with one belongs to a layer.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
+from importlib.resources import files
+from typing import Any
+
+from trainforensics.errors import UsageError
+
+_UNIT = re.compile(
+    r"[(\[](?:ms|s|sec|secs|seconds|[gmk]i?b|%|pct|it(?:er)?s?/s|tok(?:en)?s?/s|tflop/?s?(?:/s)?(?:/gpu)?|hz|mhz|°?c|w|b)[)\]]",
+    re.IGNORECASE,
+)
+_SUFFIX_UNIT = re.compile(r"\s+in\s+\w+$")
+_NORM_ORDER = re.compile(r"(?<=_)(\d)\.0(?=_)")
+_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+\d*|[A-Z]+\d*|\d+")
+_COMPONENT = re.compile(r"[^/.:|]+")
+_FUSED = re.compile(r"(train|valid|val|eval|test)(loss|acc|accuracy|error|err|ppl|auc)")
+_LAYER_MARKS = frozenset({"layer", "layers", "block", "blocks", "blk", "h", "l", "stage", "resblock", "lyr"})
+_LAYER = re.compile(r"(?:layers?|blocks?|blk|h|l|lyr|stage)(\d+)")
+_RANK_MARKS = frozenset({"rank", "ranks", "worker", "process", "proc", "replica"})
+_RANK = re.compile(r"(?:rank|worker|proc)(\d+)")
+_DEVICE = re.compile(r"(gpu|cuda|device)(\d+)")
+_EXPERT_MARKS = frozenset({"expert", "experts"})
+_EXPERT = re.compile(r"experts?(\d+)")
+_NORM_WORDS = frozenset({"norm", "loss", "grad", "reg", "regularization", "penalty"})  # "l2 norm" is no layer
+_BEFORE_RANK = frozenset({"per", "dp", "global", "local", "by"})
+
+
+@dataclass(frozen=True, slots=True)
+class RoleMatch:
+    """What a name means. `weak`: only in a run without a surer name for the same thing (see `resolve_all`)."""
+
+    role: str | None = None
+    rank: int | None = None
+    layer: str | None = None
+    expert: int | None = None
+    domain: str | None = None
+    weak: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """One role of the table. The sets hold compact names: words without separators."""
+
+    role: str
+    rest: str
+    strong: frozenset[str]
+    weak: frozenset[str]
+    whole: frozenset[str]
+    needs_layer: frozenset[str]
+    needs_expert: frozenset[str]
+    needs_rank: frozenset[str]
+    decorations: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    rules: tuple[_Rule, ...]
+    by_name: Mapping[str, tuple[_Rule, ...]]
+    metrics: frozenset[str]
+    always: frozenset[str]
+    lower_is_better: frozenset[str]
+    train: frozenset[str]
+    val: frozenset[str]
+    neutral: frozenset[str]
+    weakening: frozenset[str]
+    component: frozenset[str]
+    domain: frozenset[str]
+    modules: frozenset[str]
+    longest: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    word: str
+    component: int
+    text: str
+
+
+@dataclass(slots=True)
+class _Name:
+    """A name taken apart: the words that may hold the role, and what was set aside."""
+
+    tokens: list[_Token]
+    rank: int | None = None
+    expert: int | None = None
+    layer: list[_Token] = field(default_factory=list)
+    val: bool = False
+
+
+def resolve(name: str, extra: Mapping[str, str] | None = None) -> RoleMatch:
+    """The role of one logged name, with the rank, layer, expert or domain that the name states.
+
+    `extra` maps further names to roles and wins over the table ("none" unmaps). A key matches the whole name or its
+    last path components, whatever their case. Raises UsageError for a role that does not exist.
+    """
+    found = _resolve(name)
+    for key, role in (extra or {}).items():
+        check_role(role)
+        if f"/{name.casefold()}".endswith(f"/{key.casefold()}"):
+            return replace(found, role=None if role == "none" else role, weak=False)
+    return found
+
+
+def resolve_all(names: Iterable[str], extra: Mapping[str, str] | None = None) -> dict[str, RoleMatch]:
+    """The roles of all names of one run. A weak name keeps its role only where no surer one has it."""
+    found = {name: resolve(name, extra) for name in names}
+    sure = {_place(match) for match in found.values() if match.role and not match.weak}
+    return {
+        name: replace(match, role=None) if match.weak and _place(match) in sure else match
+        for name, match in found.items()
+    }
+
+
+def check_role(role: str) -> None:
+    """Raise UsageError, naming near matches, unless `role` is a canonical role (or "none")."""
+    known = roles()
+    if role in known or role == "none":
+        return
+    near = difflib.get_close_matches(role, known, n=3, cutoff=0.4)
+    hint = f"did you mean {', '.join(near)}?" if near else f"known roles: {', '.join(sorted(known))}"
+    raise UsageError(f"unknown role {role!r} in --map; {hint}")
+
+
+def roles() -> tuple[str, ...]:
+    """Every canonical role."""
+    return tuple(rule.role for rule in _table().rules)
+
+
+def lower_is_better(name: str) -> bool:
+    """Whether a metric of this name improves by falling (perplexity, error rates, losses)."""
+    words = [token.word for token in _cut(name)]
+    table = _table()
+    return any(
+        "".join(words[i:j]) in table.lower_is_better for i in range(len(words)) for j in range(i + 1, len(words) + 1)
+    )
+
+
+def _place(match: RoleMatch) -> tuple[object, ...]:
+    return match.role, match.rank, match.layer, match.expert, match.domain
+
+
+@cache
+def _table() -> _Table:
+    data = tomllib.loads(files("trainforensics").joinpath("roles.toml").read_text(encoding="utf-8"))
+    rules = tuple(_rule(role, entry) for role, entry in data["roles"].items())
+    by_name: dict[str, tuple[_Rule, ...]] = {}
+    for rule in rules:
+        for key in rule.strong | rule.weak:
+            by_name[key] = (*by_name.get(key, ()), rule)
+    metric = data["roles"]["val_metric"]
+    reward = data["roles"]["reward"]
+    words = data["words"]
+    return _Table(
+        rules=rules,
+        by_name=by_name,
+        metrics=_compact(metric["names"] + metric["always"] + reward["names"]),
+        always=_compact(metric["always"]),
+        lower_is_better=_compact(metric["lower_is_better"]),
+        train=frozenset(data["context"]["train"]),
+        val=frozenset(data["context"]["val"]),
+        neutral=frozenset(words["neutral"]),
+        weakening=frozenset(words["weakening"]),
+        component=frozenset(words["component"]),
+        domain=frozenset(words["domain"]),
+        modules=frozenset(words["modules"]),
+        longest=1
+        + max(name.count("_") for rule in data["roles"].values() for name in rule["names"] + rule.get("weak", [])),
+    )
+
+
+def _rule(role: str, entry: Mapping[str, Any]) -> _Rule:
+    def keys(part: str) -> frozenset[str]:
+        return _compact(entry.get(part, []))
+
+    metric = role in {"val_loss", "val_metric"}  # decided by the validation context, not by a name of their own
+    return _Rule(
+        role=role,
+        rest=entry.get("rest", "folder"),
+        strong=frozenset() if metric else keys("names"),
+        weak=frozenset() if metric else keys("weak"),
+        whole=keys("whole"),
+        needs_layer=keys("needs_layer"),
+        needs_expert=keys("needs_expert"),
+        needs_rank=keys("needs_rank"),
+        decorations=frozenset(entry.get("decorations", [])),
+    )
+
+
+def _compact(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(name.replace("_", "") for name in names)
+
+
+@lru_cache(maxsize=65536)
+def _resolve(name: str) -> RoleMatch:
+    parts = _set_aside(_cut(name))
+    match = _validation(parts) if parts.val else _by_windows(parts)
+    layer = match.layer or _join(parts.layer)
+    return replace(match, rank=parts.rank, expert=parts.expert, layer=layer)
+
+
+def _cut(name: str) -> list[_Token]:
+    """The words of a name in lower case, each with its path component and its text as logged."""
+    tokens: list[_Token] = []
+    plain = _NORM_ORDER.sub(r"\1", _SUFFIX_UNIT.sub("", _UNIT.sub(" ", name))).replace(" - ", "/")
+    for index, part in enumerate(_COMPONENT.finditer(plain)):
+        for found in _WORD.finditer(part[0]):
+            word = found[0].lower()
+            fused = _FUSED.fullmatch(word)
+            tokens += [_Token(w, index, w) for w in fused.groups()] if fused else [_Token(word, index, found[0])]
+    return tokens
+
+
+def _set_aside(tokens: list[_Token]) -> _Name:
+    """Take rank, layer, expert and train/validation words out of a name."""
+    table = _table()
+    name = _Name([])
+    at = 0
+    while at < len(tokens):
+        token, following = tokens[at], tokens[at + 1] if at + 1 < len(tokens) else None
+        word, number = token.word, int(following.word) if following and following.word.isdigit() else None
+        taken = 1
+        if number is not None and (word in _RANK_MARKS or word in {"gpu", "cuda", "device"}):
+            name.rank, taken = number, 2
+            _keep_device(name, token)
+        elif found := _RANK.fullmatch(word) or _DEVICE.fullmatch(word):
+            name.rank = int(found[found.re.groups])
+            _keep_device(name, replace(token, word=found[1] if found.re.groups == 2 else "rank"))
+        elif number is not None and word in _EXPERT_MARKS:
+            name.expert, taken = number, 2
+            name.tokens.append(replace(token, word="expert"))
+        elif found := _EXPERT.fullmatch(word):
+            name.expert = int(found[1])
+            name.tokens.append(replace(token, word="expert"))
+        elif number is not None and word in _LAYER_MARKS:
+            name.layer += tokens[at : at + 2]
+            taken = 2
+        elif _LAYER.fullmatch(word) and not (word in {"l1", "l2"} and following and following.word in _NORM_WORDS):
+            name.layer.append(token)
+        elif word in table.val:
+            name.val = True
+        elif word not in table.train:
+            name.tokens.append(replace(token, word="expert") if word == "experts" else token)
+        at += taken
+    words = [token.word for token in name.tokens]
+    if name.expert is None and "expert" in words and words[-1].isdigit():
+        name.expert = int(name.tokens.pop().word)
+    return name
+
+
+def _keep_device(name: _Name, token: _Token) -> None:
+    """`gpu 0 memory` keeps its `gpu`; `loss per rank 3` loses `per` with the rank."""
+    if token.word in {"gpu", "cuda", "device"}:
+        name.tokens.append(token)
+    elif name.tokens and name.tokens[-1].word in _BEFORE_RANK and name.tokens[-1].component == token.component:
+        name.tokens.pop()
+
+
+def _windows(tokens: list[_Token]) -> Iterable[tuple[str, list[_Token], list[_Token]]]:
+    """Runs of words, longest first and rightmost first: the compact text, the run, what it leaves over."""
+    n = len(tokens)
+    for length in range(min(n, _table().longest), 0, -1):
+        for start in range(n - length, -1, -1):
+            run = tokens[start : start + length]
+            yield "".join(token.word for token in run), run, tokens[:start] + tokens[start + length :]
+
+
+def _by_windows(name: _Name) -> RoleMatch:
+    """The role of a name without validation words."""
+    table = _table()
+    for key, run, rest in _windows(name.tokens):
+        if key in table.always:
+            return RoleMatch("val_metric", domain=_join([t for t in rest if t.word not in table.neutral]))
+        rules = sorted(table.by_name.get(key, ()), key=lambda rule: key not in rule.needs_expert)
+        for rule in rules:
+            match = _fit(rule, key, run, rest, name)
+            if match is not None:
+                return match
+    return RoleMatch()
+
+
+def _fit(rule: _Rule, key: str, run: list[_Token], rest: list[_Token], name: _Name) -> RoleMatch | None:
+    """The match, if what the run of words leaves over fits the role; None if the name must mean something else."""
+    table = _table()
+    weak = key in rule.weak
+    extra: list[_Token] = []
+    own = {token.component for token in run}
+    for token in rest:
+        stem = token.word.rstrip("0123456789")
+        if token.word == "loss" and rule.role != "train_loss" and token.component in own:
+            return None
+        if token.word in table.neutral or (stem or token.word) in rule.decorations or token.word in table.domain:
+            weak |= token.word in table.weakening
+        elif token.word.isdigit() and rule.decorations:
+            weak |= token.word != "0"
+        elif not _allowed(rule, token, own, rest):
+            return None
+        else:
+            weak |= token.word in table.weakening
+            extra.append(token)
+    if key in rule.whole and (extra or name.layer):
+        return None
+    if key in rule.needs_layer and not extra and not name.layer:
+        return None
+    if (key in rule.needs_expert and name.expert is None) or (key in rule.needs_rank and name.rank is None):
+        return None
+    if rule.rest == "none" and name.layer:
+        return None
+    layer = _layer(extra, name.layer, own) if rule.rest == "layer" else None
+    domain = _join(extra) if rule.rest in {"domain", "none"} else None
+    return RoleMatch(rule.role, layer=layer, domain=domain, weak=weak)
+
+
+def _layer(extra: list[_Token], marked: list[_Token], own: set[int]) -> str | None:
+    """The layer or parameter: marked words with the module words around them, or whatever follows the metric."""
+    modules = _table().modules
+    if marked:
+        extra = [token for token in extra if token.word in modules or token.word.isdigit()]
+    else:
+        named = {token.component for token in extra if token.word in modules}
+        extra = [token for token in extra if token.component in named or token.component > max(own)]
+    return _join(sorted([*extra, *marked], key=lambda token: token.component))
+
+
+def _allowed(rule: _Rule, token: _Token, own: set[int], rest: list[_Token]) -> bool:
+    """Whether a role tolerates this further word in the name."""
+    table = _table()
+    if rule.rest == "layer":
+        return token.component not in own or token.word in table.modules
+    if rule.rest == "domain":
+        return token.component not in own
+    if rule.rest == "none":
+        return any(other.word in table.domain for other in rest) and token.word not in table.component
+    return token.component not in own
+
+
+def _validation(name: _Name) -> RoleMatch:
+    """The role of a name that says it was measured on validation data: a loss, a metric, or nothing we know."""
+    table = _table()
+    losses = next(rule for rule in table.rules if rule.role == "train_loss")
+    for key, _, rest in _windows(name.tokens):
+        loss = key in losses.strong or key in losses.weak
+        if not loss and key not in table.metrics:
+            continue
+        words = [token for token in rest if token.word not in table.neutral and token.word not in table.domain]
+        if any(token.word in table.component for token in words):
+            return RoleMatch()
+        weak = key in losses.weak if loss else False
+        weak |= any(token.word in table.weakening and token.word not in {"epoch", "avg", "average"} for token in rest)
+        return RoleMatch("val_loss" if loss else "val_metric", domain=_join(words), weak=weak)
+    return RoleMatch()
+
+
+def _join(tokens: list[_Token]) -> str | None:
+    """Set-aside words as one name: "_" within a path component, "." between components."""
+    by_component: dict[int, list[str]] = {}
+    for token in tokens:
+        by_component.setdefault(token.component, []).append(token.text)
+    return ".".join("_".join(words) for words in by_component.values()) or None
