@@ -1,0 +1,113 @@
+"""Holds results against a policy, for CI: violated, passed, or could not look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from trainforensics import registry
+from trainforensics.config import Settings
+from trainforensics.errors import EXIT_OK, EXIT_POLICY, EXIT_UNDECIDED, UsageError
+from trainforensics.kinds import KINDS, SEVERITIES, Severity, severity_rank
+from trainforensics.model import Incident, RunResult
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What is not acceptable (`fail_on` and above), and what must have been looked at (`require`: roles or kinds)."""
+
+    fail_on: Severity = "high"
+    require: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, settings: Settings) -> Policy:
+        """The policy a call's settings ask for. Raises UsageError on an unknown severity."""
+        for severity in SEVERITIES:
+            if severity == settings.fail_on:
+                return cls(severity, settings.require)
+        raise UsageError(f"--fail-on {settings.fail_on!r}: choose one of {', '.join(SEVERITIES)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A root incident the policy does not accept."""
+
+    run: str
+    incident: Incident
+
+
+@dataclass(frozen=True, slots=True)
+class Blind:
+    """Something the policy needs that could not be looked at, and why."""
+
+    run: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the gate found. Not having been able to look outweighs a violation, and both forbid a pass."""
+
+    violations: tuple[Violation, ...]
+    blind: tuple[Blind, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """4 if it could not look, else 1 if violated, else 0."""
+        if self.blind:
+            return EXIT_UNDECIDED
+        return EXIT_POLICY if self.violations else EXIT_OK
+
+
+def judge(results: Sequence[RunResult], policy: Policy, settings: Settings) -> Decision:
+    """Hold every run against the policy; `settings` says which kinds are selected and ignored."""
+    blind = [reason for result in results for reason in _blind(result, policy, settings)]
+    if not results:
+        blind.append(Blind("", "there is no run to judge"))
+    violations = tuple(
+        Violation(result.run, incident)
+        for result in results
+        for incident in result.incidents
+        if incident.is_root
+        and settings.wants(incident.kind, _family(incident.kind))
+        and severity_rank(incident.severity) >= severity_rank(policy.fail_on)
+    )
+    return Decision(violations, tuple(blind))
+
+
+def _family(kind: str) -> str:
+    return KINDS[kind].family if kind in KINDS else ""
+
+
+def _blind(result: RunResult, policy: Policy, settings: Settings) -> Iterator[Blind]:
+    if result.verdict == "undecided":
+        reasons = [f"{gap.kind}: {gap.reason}" for gap in result.not_judged[:1]]
+        yield Blind(result.run, "; ".join(["undecided, no usable loss", *reasons]))
+    for failed in result.errored:
+        if settings.wants(failed.detector, _family(failed.detector)):
+            yield Blind(result.run, f"detector {failed.detector} failed ({failed.message})")
+    for name in policy.require:
+        reason = _not_judged(result, name) if name in KINDS else _not_logged(result, name)
+        if reason:
+            yield Blind(result.run, f"required {name}: {reason}")
+
+
+def _not_judged(result: RunResult, kind: str) -> str:
+    """Why a required kind was not judged in this run, or nothing."""
+    for gap in result.not_judged:
+        if gap.kind == kind:
+            return gap.reason + (f"; log {gap.log_next_time}" if gap.log_next_time else "")
+    if any(incident.kind == kind for incident in result.incidents):
+        return ""
+    if not Settings(
+        select=tuple(result.options.get("select", ())), ignore=tuple(result.options.get("ignore", ()))
+    ).wants(kind, _family(kind)):
+        return "the analysis left it out (select/ignore)"
+    known = {module.META.kind.name for module in registry.detectors().modules}
+    return "" if kind in known else "no detector judges it yet"
+
+
+def _not_logged(result: RunResult, role: str) -> str:
+    """Why a required role cannot be relied on in this run, or nothing."""
+    logged = any(series.role == role and series.n for series in result.series)
+    return "" if logged else "not logged (or not recognised: --map NAME=ROLE)"

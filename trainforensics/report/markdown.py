@@ -1,0 +1,185 @@
+"""report.md: one run's incident report, and the index over many runs. Pure: a result in, Markdown out.
+
+Templates escape by default: whatever is not `Markdown` already (text from logs, names of files) is shown as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from trainforensics.model import Blame, Incident, Index, NotJudged, RunResult
+from trainforensics.report import narrative, text
+from trainforensics.report.text import Markdown, escape, number, sentence
+
+MAX_WARNINGS = 100
+MAX_CONFIG_LINES = 200
+MAX_BATCHES = 40
+BATCH_COLUMNS = ("step", "rank", "batch_id", "shard", "doc", "domain", "language", "seq_len", "tokens", "loss")
+MAX_COLUMNS = 12
+BASIS = {
+    "logged": "known from the batch log",
+    "reconstructed": "reconstructed from the sampler's configuration",
+    "assumed": "assumed, not logged",
+}
+
+
+def render_run(result: RunResult, figures: Mapping[str, str] | None = None) -> str:
+    """A run's report. `figures`: "timeline" or an incident's id -> path of its plot, relative to the report."""
+    alarms = narrative.alarms(result)
+    return _render(
+        "run.md.j2",
+        result=result,
+        figures=figures or {},
+        alarms=alarms,
+        remarks=[page for page in narrative.pages(result) if page not in alarms],
+        full_pages=narrative.FULL_PAGES,
+        lost=_lost(alarms),
+        gaps=_grouped(result.not_judged),
+        warnings=[(source, warning) for source in result.sources for warning in source.warnings],
+        max_warnings=MAX_WARNINGS,
+        checkpoint_steps=[number(checkpoint.step) for checkpoint in result.checkpoints],
+    )
+
+
+def render_index(index: Index, results: Sequence[RunResult]) -> str:
+    """All runs at a glance, most urgent first, with links to each run's report."""
+    reports = {entry.run: str(Path(entry.result).with_name("report.md")) for entry in index.runs}
+    rows = [_row(result, reports[result.run]) for result in narrative.by_urgency(results)]
+    return _render("index.md.j2", index=index, results=results, rows=rows)
+
+
+def _render(template: str, **context: Any) -> str:
+    body = _environment().get_template(template).render(context)
+    return re.sub(r"\n{3,}", "\n\n", body).strip() + "\n"
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        undefined=StrictUndefined,
+        finalize=_show,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,
+    )
+    environment.filters |= {
+        "sentence": sentence,
+        "capital": text.capital,
+        "number": number,
+        "link": lambda path: Markdown(quote(path)),
+        "clauses": lambda items: sentence("; ".join(items)),
+    }
+    environment.globals |= {
+        name: getattr(text, name) for name in ("code", "cost", "label", "listing", "number", "plural", "span", "when")
+    }
+    environment.globals |= {
+        name: getattr(narrative, name) for name in ("chain", "counts", "facts", "heading", "headline", "tally")
+    }
+    environment.globals |= {
+        "batch_table": _batch_table,
+        "data_line": _data_line,
+        "fenced": _fenced,
+        "sure": sure,
+    }
+    return environment
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, Markdown):
+        return value
+    if value is None:
+        return ""
+    return number(value) if isinstance(value, int | float) else escape(str(value))
+
+
+def sure(incident: Incident) -> str:
+    """An incident's confidence, two digits."""
+    return f"{incident.confidence:.2f}"
+
+
+def _lost(alarms: Sequence[narrative.Page]) -> str:
+    """What the first incident cost; incidents may overlap, so costs are not added."""
+    price = text.cost(alarms[0].root) if alarms else "-"
+    return "" if price == "-" else price
+
+
+def _grouped(gaps: Iterable[NotJudged]) -> list[dict[str, str]]:
+    """Kinds that share a reason share a row."""
+    rows: dict[tuple[str, str], list[str]] = {}
+    for gap in gaps:
+        rows.setdefault((gap.reason, gap.log_next_time), []).append(gap.kind)
+    return [
+        {"kinds": ", ".join(kinds), "reason": reason, "log_next_time": log} for (reason, log), kinds in rows.items()
+    ]
+
+
+def _data_line(blame: Blame, result: RunResult) -> Markdown:
+    parts = []
+    if blame.window is not None:
+        basis = f", {BASIS[blame.basis]}" if blame.basis else ""
+        parts.append(escape(f"{text.capital(result.axis.unit)}s {text.span(*blame.window)} fed it{basis}"))
+    if blame.note:
+        parts.append(escape(text.capital(blame.note)))
+    return text.sentences(parts)
+
+
+def _batch_table(batches: Sequence[Mapping[str, Any]]) -> Markdown:
+    """Batches as a table: the canonical columns first, empty columns left out."""
+    shown = batches[:MAX_BATCHES]
+    filled = list(dict.fromkeys(key for row in shown for key, value in row.items() if value not in (None, "", [])))
+    columns = [name for name in BATCH_COLUMNS if name in filled]
+    columns += [name for name in filled if name not in BATCH_COLUMNS]
+    columns = columns[:MAX_COLUMNS]
+    lines = [_cells(escape(name) for name in columns), _cells("---" for _ in columns)]
+    lines += [_cells(_cell(row.get(name)) for name in columns) for row in shown]
+    rest = len(batches) - len(shown)
+    if rest:
+        lines.append(f"\n{number(rest)} more in `result.json`.")
+    return Markdown("\n".join(lines))
+
+
+def _cells(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return escape(text.listing(map(str, value), 3))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return number(value)
+    return "-" if value is None else escape(str(value))
+
+
+def _fenced(config: Mapping[str, Any]) -> Markdown:
+    """A configuration as a fenced JSON block that nothing inside can close."""
+    lines = json.dumps(config, indent=2, default=str, ensure_ascii=False).splitlines()
+    body = "\n".join(lines[:MAX_CONFIG_LINES])
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", body)), default=0))
+    rest = len(lines) - MAX_CONFIG_LINES
+    more = f"\n\n{number(rest)} more lines in `result.json`." if rest > 0 else ""
+    return Markdown(f"{fence}json\n{body}\n{fence}{more}")
+
+
+def _row(result: RunResult, report: str) -> dict[str, Any]:
+    lead = next(iter(narrative.pages(result)), None)
+    row = {"run": result.run, "report": report, "verdict": result.verdict, "alarms": result.alarms}
+    if lead is None:
+        return row | dict.fromkeys(("what", "when", "sure", "cause", "suspect"), "-")
+    suspect = narrative.top_suspect(lead.root)
+    cause = lead.root.causes[0] if lead.root.causes else None
+    return row | {
+        "what": f"{narrative.chain(lead)} ({lead.root.severity})",
+        "when": text.when(lead.root),
+        "sure": sure(lead.root),
+        "cause": f"{cause.cause} ({cause.confidence:.2f})" if cause else "-",
+        "suspect": Markdown(f"{suspect.type} {text.code(suspect.id)}") if suspect else "-",
+    }

@@ -1,0 +1,186 @@
+"""What a report says first, drawn from a result: pages in order of urgency, headline, facts, verdict of many runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trainforensics.kinds import SEVERITIES, is_alarm, severity_rank
+from trainforensics.model import Incident, RunResult, Suspect, Verdict
+from trainforensics.report.text import (
+    Markdown,
+    capital,
+    code,
+    escape,
+    label,
+    number,
+    plural,
+    sentences,
+    span,
+    when,
+    where,
+)
+
+VERDICTS: tuple[Verdict, ...] = ("failed", "unstable", "undecided", "stable")  # most urgent first
+ENDINGS = {
+    "finished": "it finished",
+    "crashed": "it crashed",
+    "ongoing": "the log ends while it was still going",
+    "unknown": "the log does not say how it ended",
+}
+FULL_PAGES = 12  # incidents told in full, with a figure; what comes after them is a line each
+NAMED_CONFIDENCE = 0.5  # a suspect or cause less likely than not is left to the incident's own section
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One thing that happened: a root incident and the effects that followed from it. `number` counts from 1."""
+
+    number: int
+    root: Incident
+    effects: tuple[Incident, ...] = ()
+
+    @property
+    def incidents(self) -> tuple[Incident, ...]:
+        """The root, then its effects by step."""
+        return (self.root, *self.effects)
+
+
+def pages(result: RunResult) -> tuple[Page, ...]:
+    """The run's root incidents, most urgent first, each with its effects. An effect without its root stands alone."""
+    ids = {incident.id for incident in result.incidents}
+    roots = [incident for incident in result.incidents if incident.caused_by not in ids]
+    roots.sort(key=lambda root: (-severity_rank(root.severity), -root.confidence, root.onset_step or 0))
+    return tuple(
+        Page(
+            place,
+            root,
+            tuple(
+                sorted(
+                    (effect for effect in result.incidents if effect.caused_by == root.id),
+                    key=lambda effect: effect.onset_step or 0,
+                )
+            ),
+        )
+        for place, root in enumerate(roots, 1)
+    )
+
+
+def alarms(result: RunResult) -> list[Page]:
+    """The pages of medium severity and above."""
+    return [page for page in pages(result) if is_alarm(page.root.severity)]
+
+
+def heading(page: Page, result: RunResult) -> str:
+    """`Instant burst at step 41 200, then NaN onset at 41 236 (rank 3)`."""
+    root = page.root
+    at = "" if root.onset_step is None else f" at {_unit(result)} {number(root.onset_step)}"
+    first = next((effect for effect in page.effects if effect.kind not in (root.kind, "suspect-shard")), None)
+    after = f", then {label(first.kind)} at {number(first.onset_step)}" if first else ""
+    place = where(root.scope)
+    return capital(label(root.kind)) + at + after + (f" ({place})" if place else "")
+
+
+def counts(result: RunResult) -> str:
+    """`1 critical, 2 medium`, over root incidents."""
+    found = Counter(page.root.severity for page in pages(result))
+    return ", ".join(f"{found[s]} {s}" for s in reversed(SEVERITIES) if found[s]) or "no incident"
+
+
+def headline(result: RunResult) -> Markdown:
+    """What happened and what to do, in one paragraph."""
+    if result.verdict == "undecided":
+        gaps = [escape(capital(gap.reason)) for gap in result.not_judged[:1]]
+        return sentences([Markdown("This run could not be judged"), *gaps])
+    found = alarms(result)
+    if not found:
+        return Markdown(f"No incident in {_unit(result)}s {span(*extent(result))}.")
+    lead, rest = found[0], len(found) - 1
+    more = [Markdown(f"{plural(rest, 'further incident')} below")] if rest else []
+    return sentences([_happened(lead, _unit(result)), *_because(lead.root), *_act(lead.root), *more])
+
+
+def facts(result: RunResult) -> str:
+    """What was read: steps, series, files, process lives, how the run ended."""
+    points = sum(source.points for source in result.sources)
+    parts = [
+        f"{_unit(result)}s {span(*extent(result))}",
+        plural(len(result.series), "series", "series"),
+        f"{plural(points, 'point')} from {plural(len(result.sources), 'file')}",
+    ]
+    if len(result.segments) > 1:
+        starts = ", ".join(number(life.first_step) for life in result.segments[1:6])
+        parts.append(f"{len(result.segments)} process lives (restarted at {starts})")
+    return capital("; ".join([*parts, ENDINGS[result.ended]])) + "."
+
+
+def extent(result: RunResult) -> tuple[int | None, int | None]:
+    """First and last step of the run over all series."""
+    firsts = [series.first_step for series in result.series if series.first_step is not None]
+    lasts = [series.last_step for series in result.series if series.last_step is not None]
+    return min(firsts, default=None), max(lasts, default=None)
+
+
+def chain(page: Page) -> str:
+    """The kinds of a page as one phrase: `instant-burst, recurring, then nan-onset`."""
+    root = page.root.kind + (", recurring" if len(page.root.occurrences) > 1 else "")
+    effects = list(dict.fromkeys(effect.kind for effect in page.effects if effect.kind != "suspect-shard"))
+    return f"{root}, then {', '.join(effects)}" if effects else root
+
+
+def top_suspect(incident: Incident) -> Suspect | None:
+    """The likeliest suspect, if the incident names any."""
+    suspects: Sequence[Suspect] = incident.blame.suspects if incident.blame else ()
+    return max(suspects, key=lambda suspect: suspect.confidence, default=None)
+
+
+def by_urgency(results: Sequence[RunResult]) -> list[RunResult]:
+    """Runs, most urgent first: verdict, then the worst root incident, then the number of alarms, then the name."""
+
+    def key(result: RunResult) -> tuple[int, int, int, str]:
+        worst = max((severity_rank(page.root.severity) for page in pages(result)), default=-1)
+        return VERDICTS.index(result.verdict), -worst, -result.alarms, result.run
+
+    return sorted(results, key=key)
+
+
+def tally(results: Sequence[RunResult]) -> str:
+    """`1 failed, 2 unstable, 5 stable`."""
+    found = Counter(result.verdict for result in results)
+    return ", ".join(f"{found[verdict]} {verdict}" for verdict in VERDICTS if found[verdict]) or "no runs"
+
+
+def _unit(result: RunResult) -> str:
+    return result.axis.unit
+
+
+def _happened(page: Page, unit: str) -> Markdown:
+    root = page.root
+    again = len(root.occurrences) > 1
+    at = f"{unit}s {when(root)}" if again else f"{unit} {number(root.onset_step)}"
+    text = f"{capital(label(root.kind))} at {at}" if root.onset_step is not None else capital(label(root.kind))
+    worst = max(page.effects, key=lambda effect: severity_rank(effect.severity), default=None)
+    if worst is not None and is_alarm(worst.severity):
+        text += f" led to {label(worst.kind)} at {number(worst.onset_step)}"
+    return Markdown(text)
+
+
+def _because(root: Incident) -> list[Markdown]:
+    parts = []
+    if root.causes and root.causes[0].cause != "unknown":
+        likely = root.causes[0]
+        parts.append(Markdown(f"Most likely cause: {escape(likely.cause)} ({likely.confidence:.2f})"))
+    elif root.causes:
+        parts.append(Markdown("The log does not decide the cause"))
+    suspect = top_suspect(root)
+    if suspect is not None and suspect.confidence >= NAMED_CONFIDENCE:
+        parts.append(Markdown(f"Suspect: {suspect.type} {code(suspect.id)} ({suspect.confidence:.2f})"))
+    return parts
+
+
+def _act(root: Incident) -> list[Markdown]:
+    choice = root.safe_checkpoint
+    if choice is None or choice.step is None:
+        return []
+    return [Markdown(f"Go back to the checkpoint of step {number(choice.step)}")]

@@ -1,0 +1,133 @@
+"""One curve in one panel of a figure: thinned, with limits that an outlier cannot flatten and NaN shown as marks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+
+from trainforensics.report.text import number
+from trainforensics.signals import Curve
+from trainforensics.signals.curve import Floats, Ints
+
+BUCKETS = 900  # a panel is about 900 pixels wide: the minimum and maximum of each is all that can be seen
+LOG_FROM = 100.0  # largest to smallest value from which a positive series is shown on a log axis
+ROOM = 8.0  # widths of the central 96 % of the values that the axis may span before it is cut
+MARKERS_BELOW = 120
+NAN_COLOUR = "#D55E00"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The visible range of a panel, and whether its axis is logarithmic."""
+
+    low: float
+    high: float
+    log: bool
+
+
+def thin(step: Ints, value: Floats, buckets: int = BUCKETS) -> Ints:
+    """Indices, ascending, that keep the first, last, smallest and largest point of every bucket of steps.
+
+    `step` and `value` have shape (n,) and are finite. Few points are all kept.
+    """
+    n = len(step)
+    if n <= 4 * buckets:
+        return np.arange(n)
+    edges = np.searchsorted(step, np.linspace(step[0], step[-1], buckets + 1)[1:-1])
+    starts = np.unique(np.concatenate(([0], edges[edges < n])))
+    order = np.lexsort((value, np.repeat(np.arange(len(starts)), np.diff([*starts, n]))))
+    lasts = np.append(starts[1:], n) - 1
+    return np.unique(np.concatenate((starts, lasts, order[starts], order[lasts])))
+
+
+def limits(value: Floats, *, allow_log: bool = True) -> Limits:
+    """The range to show of finite values: all of it, unless that would flatten what most of the points do."""
+    log = bool(allow_log and value.min() > 0 and value.max() >= LOG_FROM * value.min())
+    scaled = np.log10(value) if log else value
+    low, high = float(scaled.min()), float(scaled.max())
+    bottom, top = (float(q) for q in np.quantile(scaled, (0.02, 0.98)))
+    width = top - bottom
+    if width > 0 and high - low > ROOM * width:
+        low, high = max(low, bottom - ROOM / 2 * width), min(high, top + ROOM / 2 * width)
+    margin = 0.06 * (high - low) or 0.06 * abs(high) or 1.0
+    low, high = low - margin, high + margin
+    return Limits(10**low, 10**high, log) if log else Limits(low, high, log)
+
+
+def draw(axes: Axes, curve: Curve, colour: str, text: str, *, scale: str = "auto") -> None:
+    """Draw a curve; `scale`: "auto", "linear" or "log2". Steps that a later process life repeated are shown in grey."""
+    finite = curve.only_finite()
+    if len(finite):
+        view = limits(finite.value, allow_log=scale == "auto")
+        if curve.superseded is not None:
+            _line(axes, curve.superseded.only_finite(), "#999999", 1)
+        _line(axes, finite, colour, 2)
+        _set_limits(axes, finite, view, scale)
+        _mark_cut(axes, finite, axes.get_ylim(), colour)
+    _mark_nonfinite(axes, curve)
+    axes.set_ylabel(text, fontsize=8)
+    axes.tick_params(labelsize=8)
+    axes.yaxis.grid(visible=True, color="#e6e6e6", linewidth=0.6)
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def _line(axes: Axes, finite: Curve, colour: str, layer: int) -> None:
+    if not len(finite):
+        return
+    kept = thin(finite.step, finite.value)
+    x, y, life = finite.step[kept].astype(float), finite.value[kept], finite.segment[kept]
+    breaks = np.flatnonzero(np.diff(life)) + 1
+    x, y = np.insert(x, breaks, np.nan), np.insert(y, breaks, np.nan)
+    marker = "." if len(kept) < MARKERS_BELOW else ""
+    axes.plot(x, y, color=colour, linewidth=0.9, marker=marker, markersize=3.5, zorder=layer)
+
+
+def _set_limits(axes: Axes, finite: Curve, view: Limits, scale: str) -> None:
+    if scale == "log2" and finite.value.min() > 0:
+        axes.set_yscale("log", base=2)
+        axes.set_ylim(finite.value.min() / 2, finite.value.max() * 2)
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"$2^{{{round(math.log2(value))}}}$"))
+        return
+    if view.log:
+        axes.set_yscale("log")
+        axes.yaxis.set_minor_formatter(NullFormatter())
+    else:
+        axes.yaxis.set_major_locator(MaxNLocator(4))
+    axes.set_ylim(view.low, view.high)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(float(value))))
+
+
+def _mark_cut(axes: Axes, finite: Curve, view: tuple[float, float], colour: str) -> None:
+    """Arrows at the edge for values outside the panel, the farthest with its number."""
+    for beyond, edge, marker, farthest in (
+        (finite.value > view[1], 0.96, "^", np.argmax),
+        (finite.value < view[0], 0.04, "v", np.argmin),
+    ):
+        if not beyond.any():
+            continue
+        cut = finite.take(beyond)
+        across = axes.get_xaxis_transform()
+        at = cut.step[thin(cut.step, cut.value, 100)]
+        axes.plot(at, np.full(len(at), edge), marker, color=colour, markersize=5, transform=across, zorder=4)
+        peak = int(farthest(cut.value))
+        axes.annotate(
+            number(float(cut.value[peak])), (float(cut.step[peak]), edge), xycoords=across, xytext=(6, -3),
+            textcoords="offset points", fontsize=8, color=colour, zorder=5,
+        )  # fmt: skip
+
+
+def _mark_nonfinite(axes: Axes, curve: Curve) -> None:
+    """Crosses on the upper edge where the value is NaN or infinite."""
+    bad = curve.step[~curve.finite]
+    if len(bad):
+        at = bad[np.unique(np.linspace(0, len(bad) - 1, min(len(bad), 60)).astype(int))]
+        axes.plot(
+            at, np.full(len(at), 1.0), "x", color=NAN_COLOUR, markersize=5, transform=axes.get_xaxis_transform(),
+            clip_on=False, zorder=5,
+        )  # fmt: skip
