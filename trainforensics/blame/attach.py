@@ -1,0 +1,249 @@
+"""Blame for every incident that data can make, and for any step that someone asks about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from trainforensics.blame.logged import logged_manifest
+from trainforensics.blame.manifest import Manifest, accumulation_steps, log_grid, open_manifest
+from trainforensics.blame.movers import RankMove, first_mover
+from trainforensics.blame.sampler import reconstruct
+from trainforensics.blame.suspects import TYPES, Candidate, Mark, Marks, Neighbourhood, recurring
+from trainforensics.blame.units import Units
+from trainforensics.blame.windows import (
+    DATA_KINDS,
+    NAN_KINDS,
+    Window,
+    core_window,
+    group_of,
+    occurrences,
+    report_window,
+    symptom_steps,
+)
+from trainforensics.model import Blame, Incident, Suspect
+from trainforensics.signals import Signals
+from trainforensics.signals.curve import Ints
+
+WHAT_TO_LOG = (
+    "log one row per batch with step, rank, shard and document ids (Parquet, CSV or JSONL beside the log) to have the "
+    "data named"
+)
+MAX_BATCHES = 32
+MAX_SUSPECTS = 20
+IN_MEMORY = 1_000_000  # manifest rows, some 200 MB with eight documents a row
+RANK_KINDS = frozenset({"rank-divergence", "straggler", "throughput-drop", "hang", "hardware-fault"})
+SLOW_KINDS = frozenset({"straggler", "throughput-drop", "hang"})
+
+# Odds that the data of the window made an incident of this kind, before any evidence. A burst or a NaN out of a quiet
+# run has its cause in the batch about one time in eight; what builds up slowly hardly ever does.
+PLAUSIBILITY: Mapping[str, float] = {
+    "instant-burst": 0.125,
+    "nan-onset": 0.125,
+    "transient-nan": 0.2,
+    "grad-nan": 0.2,
+    "gradient-explosion": 0.1,
+    "data-shift": 0.2,
+    "divergence": 0.08,
+    "scale-decay": 0.1,
+    "skipped-steps": 0.1,
+}
+OTHERWISE = 0.03
+LR_JUMP = 2.0  # a learning rate that doubles from one logged point to the next explains a burst by itself
+
+
+def attach(incidents: tuple[Incident, ...], signals: Signals, batches: pl.LazyFrame | None) -> tuple[Incident, ...]:
+    """The incidents with `blame`, where data or a rank can have made them; others unchanged."""
+    manifest = find_manifest(signals, batches)
+    units = _units(manifest, log_grid(signals)) if isinstance(manifest, Manifest) else None
+    pooled: dict[frozenset[str], Marks] = {}
+    done = []
+    for incident in incidents:
+        if incident.onset_step is None or incident.kind not in DATA_KINDS | RANK_KINDS:
+            done.append(incident)
+            continue
+        marks: Marks = {}
+        if units is not None and incident.kind in DATA_KINDS:
+            group = group_of(incident.kind)
+            if group not in pooled:
+                pooled[group] = _recurrence_marks(group, incidents, signals, units)
+            marks = pooled[group]
+        done.append(replace(incident, blame=_blame(incident, signals, manifest, units, marks)))
+    return tuple(done)
+
+
+def at_step(
+    signals: Signals, batches: pl.LazyFrame | None, step: int, window: int | None = None, rank: int | None = None
+) -> Blame:
+    """Which data fed one step, without any incident.
+
+    `window` counts the steps back from `step` (default: back to the point logged before it); `rank` keeps one rank's
+    batches. Only the rows around the step are read, so a manifest of ten million rows answers within a second.
+    """
+    manifest = find_manifest(signals, batches)
+    grid = log_grid(signals)
+    span = core_window(step, grid) if window is None else Window(step - max(1, window), step)
+    if not isinstance(manifest, Manifest):
+        return Blame((span.after + 1, span.upto), None, note=f"{manifest}; {WHAT_TO_LOG}")
+    move = first_mover(signals, span.after, span.upto) if rank is None else None
+    near = Neighbourhood(Units(manifest, grid), span, rank)
+    candidates = near.candidates(history=False)
+    suspects = [c.suspect(OTHERWISE, "") for named in candidates.values() for c in named]
+    shown = _ordered([*_rank_suspects(move), *suspects])
+    note = manifest.alignment.note
+    if near.own.is_empty():
+        note = f"no batch of steps {span.after + 1}-{span.upto} is in the manifest, which covers {_covers(manifest)}"
+    return Blame((span.after + 1, span.upto), manifest.basis, shown, _batches(near.own, shown), note)
+
+
+def find_manifest(signals: Signals, batches: pl.LazyFrame | None) -> Manifest | str:
+    """The manifest beside the run, in the log itself, or rebuilt from the sampler's configuration; else why not."""
+    logged = open_manifest(signals, batches)
+    if isinstance(logged, Manifest):
+        return logged
+    inside = logged_manifest(signals)
+    if inside is not None:
+        return open_manifest(signals, inside)
+    rebuilt = reconstruct(signals)
+    if rebuilt is not None:
+        return open_manifest(signals, rebuilt, "reconstructed")
+    return logged
+
+
+def _units(manifest: Manifest, grid: Ints) -> Units:
+    """The manifest by logged intervals, held in memory where it is small: many incidents read it many times."""
+    units = Units(manifest, grid)
+    if units.rows > IN_MEMORY:
+        return units
+    return Units(replace(manifest, frame=manifest.frame.collect().lazy()), grid)
+
+
+def _recurrence_marks(group: frozenset[str], incidents: tuple[Incident, ...], signals: Signals, units: Units) -> Marks:
+    """What the events of one group of kinds have in common: the incidents alone, and with every symptom's step."""
+    events = occurrences(i for i in incidents if i.kind in group)
+    wider = np.union1d(events, symptom_steps(group, signals))
+    pools = [events] if len(wider) == len(events) else [events, wider]
+    shifts: tuple[int, ...] = (0,) if units.manifest.alignment.slack == 0 else (0, 1, -1)
+    if group is NAN_KINDS and 1 not in shifts:
+        shifts = (0, 1)  # a poisoned update shows in the loss one step after its batch
+    return recurring(units, pools, shifts)
+
+
+def _blame(incident: Incident, signals: Signals, manifest: Manifest | str, units: Units | None, marks: Marks) -> Blame:
+    grid = log_grid(signals)
+    onset = incident.onset_step or 0
+    window = report_window(incident, grid, accumulation_steps(signals.config))
+    core = core_window(onset, grid, incident.onset_interval)
+    roles = ("step_time",) if incident.kind in SLOW_KINDS else ("train_loss", "batch_loss", "grad_norm")
+    move = first_mover(signals, core.after, core.upto, roles)
+    ranks = _rank_suspects(move)
+    if units is None or isinstance(manifest, str):
+        return Blame(window, None, tuple(ranks), note=f"{manifest}; {WHAT_TO_LOG}")
+    if incident.kind not in DATA_KINDS:
+        return Blame(window, manifest.basis, tuple(ranks))
+    slack = manifest.alignment.slack
+    near = Neighbourhood(units, Window(core.after - slack, core.upto + slack), move.rank if move else None)
+    odds = _plausibility(incident, signals)
+    suspects = _suspects(near, move, marks, odds)
+    if incident.kind in NAN_KINDS:  # the batch before the first NaN may have made it
+        earlier = Neighbourhood(units, Window(core.after - slack - 1, core.after - slack), near.rank)
+        seen = {(s.type, s.id) for s in suspects}
+        suspects += [s for s in _suspects(earlier, None, marks, odds / 2) if (s.type, s.id) not in seen]
+    suspects += _from_other_windows(incident, units, marks, suspects, odds)
+    shown = _ordered([*ranks, *suspects])
+    rows = manifest.rows(core.after - slack, core.upto + slack)
+    note = manifest.alignment.note
+    if rows.is_empty():
+        note = f"no batch of steps {core.after + 1}-{core.upto} is in the manifest, which covers {_covers(manifest)}"
+    return Blame(window, manifest.basis, shown, _batches(rows, shown), note)
+
+
+def _suspects(near: Neighbourhood, move: RankMove | None, marks: Marks, odds: float) -> list[Suspect]:
+    """Everything named in the window with its probability; batches too, where the manifest names them."""
+    singled_out = ""
+    if move is not None and near.rank is not None:
+        singled_out = f"in the batch of rank {move.rank}, which moved first and alone"
+    found = []
+    for key, named in near.candidates().items():
+        for candidate in named:
+            mark = marks.get((key, candidate.id))
+            if mark is not None:
+                candidate.marks.append(mark)
+            found.append(candidate.suspect(odds, singled_out))
+    return found
+
+
+def _from_other_windows(
+    incident: Incident, units: Units, marks: Marks, known: list[Suspect], odds: float
+) -> list[Suspect]:
+    """Names that recur over this incident's own occurrences but not in its first window."""
+    steps = occurrences([incident])
+    seen = {(s.type, s.id) for s in known}
+    telling = {name: mark for name, mark in marks.items() if mark.p < 0.05 and name not in seen}
+    if len(steps) < 2 or not telling:
+        return []
+    events = np.unique(units.of(steps))
+    found = []
+    for (key, name), mark in telling.items():
+        hits = steps[np.isin(units.of(steps), np.intersect1d(units.held(key, [name])[name], events))]
+        if len(hits):
+            candidate = Candidate(TYPES[key], name, 0.0, tuple(hits.tolist()), 1, [Mark(mark.p, mark.text)])
+            found.append(candidate.suspect(odds, ""))
+    return found
+
+
+def _plausibility(incident: Incident, signals: Signals) -> float:
+    """Odds that data made this incident, before the manifest is looked at."""
+    odds = PLAUSIBILITY.get(incident.kind, OTHERWISE)
+    onset = incident.onset_step or 0
+    rate = signals.curve("learning_rate")
+    if rate is not None:
+        at = rate.at(onset)
+        near = rate.value[max(0, at - 3) : at + 2]
+        near = near[np.isfinite(near) & (near > 0)]
+        if at > 3 and len(near) > 1 and float(np.max(near[1:] / near[:-1])) > LR_JUMP:
+            odds /= 10
+    curve = signals.curve("train_loss")
+    if curve is not None and len(curve) > 1:
+        restarts = curve.step[1:][np.diff(curve.segment) != 0]
+        if len(restarts) and np.min(np.abs(restarts - onset)) <= 2 * curve.cadence:
+            odds /= 4
+    return odds
+
+
+def _rank_suspects(move: RankMove | None) -> list[Suspect]:
+    if move is None or move.rank < 0:
+        return []
+    how = "is not finite" if not np.isfinite(move.widths) else f"stands {move.widths:.0f} of its noise widths off"
+    why = f"its {move.role} of step {move.step} ({move.value:.4g}, the others' median {move.others:.4g}) {how}, alone"
+    return [Suspect("rank", str(move.rank), 0.9, None, (move.step,), why)]
+
+
+def _ordered(suspects: list[Suspect]) -> tuple[Suspect, ...]:
+    """By confidence, then by p-value, then by how often they turned up."""
+    ranked = sorted(suspects, key=lambda s: (-s.confidence, 1.0 if s.p_value is None else s.p_value, -len(s.steps)))
+    return tuple(ranked[:MAX_SUSPECTS])
+
+
+def _batches(rows: pl.DataFrame, suspects: tuple[Suspect, ...]) -> tuple[dict[str, Any], ...]:
+    """The window's rows as plain values, those that hold the first suspects first."""
+    weight: dict[tuple[str, str], float] = {(s.type, s.id): s.confidence for s in reversed(suspects)}
+
+    def guilt(row: Mapping[str, Any]) -> float:
+        names = [("shard", row.get("shard")), ("domain", row.get("domain"))]
+        names += [("doc", doc) for doc in row.get("doc") or ()]
+        return max(weight.get((kind, str(name)), 0.0) for kind, name in names)
+
+    plain = rows.drop("unit", strict=False).rename({"at": "log_step"})
+    temporal = [c for c, kind in plain.schema.items() if kind.is_temporal()]
+    records = plain.with_columns(pl.col(temporal).cast(pl.String)).to_dicts() if temporal else plain.to_dicts()
+    records = [{k: v for k, v in row.items() if v is not None} for row in records]
+    return tuple(sorted(records, key=guilt, reverse=True)[:MAX_BATCHES])
+
+
+def _covers(manifest: Manifest) -> str:
+    return f"steps {manifest.first}-{manifest.last}"

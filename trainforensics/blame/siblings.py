@@ -1,0 +1,161 @@
+"""Runs that provably share a data order: the same step spikes in several of them = data; in one alone = the model.
+
+An order is shared only where manifests hold the same batches, the sampler's configuration is the same, or the spikes
+themselves coincide beyond chance. Lying in one folder proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import polars as pl
+
+from trainforensics.blame.enrichment import hypergeometric_tail
+from trainforensics.blame.sampler import SYNONYMS, Sampler
+from trainforensics.blame.windows import BURST_KINDS, NAN_KINDS
+from trainforensics.model import CrossRunFinding, RunResult
+from trainforensics.signals.curve import Ints
+
+BY_CHANCE = 1e-3  # coincident onsets less likely than this prove a common order, for all pairs looked at together
+MIN_COINCIDENT = 2
+COMPARED = 64  # manifest steps compared between two runs
+DATA_NAMES = ("dataset", "data_path", "train_data", "dataset_name", "data")
+
+
+@dataclass(frozen=True, slots=True)
+class Spikes:
+    """Onsets of a run's data-like incidents, the distance at which two count as one step, and the steps it covers."""
+
+    run: str
+    steps: Ints
+    reach: int
+    first: int
+    last: int
+
+    @property
+    def intervals(self) -> int:
+        """How many distinguishable onsets the run has room for."""
+        return max(1, (self.last - self.first) // max(1, self.reach) + 1)
+
+
+def cross_run(
+    results: Sequence[RunResult], batches: Mapping[str, pl.LazyFrame | None] | None = None
+) -> tuple[CrossRunFinding, ...]:
+    """What runs that share their data order show together. `batches`: each run's manifest, by name."""
+    batches = batches or {}
+    by_run = {result.run: result for result in results}
+    spikes = {result.run: _spikes(result) for result in results}
+    pairs = list(combinations([s for s in spikes.values() if s.last > s.first], 2))
+    proofs = {}
+    for a, b in pairs:
+        proof = _proof(by_run[a.run], by_run[b.run], batches) or _coincidence(a, b, len(pairs))
+        if proof:
+            proofs[a.run, b.run] = proof
+    return tuple(finding for group in _groups(proofs) for finding in _findings([spikes[run] for run in group], proofs))
+
+
+def _spikes(result: RunResult) -> Spikes:
+    incidents = [i for i in result.incidents if i.kind in BURST_KINDS | NAN_KINDS and i.is_root_alarm]
+    steps = {s for i in incidents for s in (i.onset_step, *i.occurrences) if s is not None}
+    widths = [i.onset_interval[1] - i.onset_interval[0] for i in incidents if i.onset_interval]
+    losses = [s for s in result.series if s.role == "train_loss" and s.first_step is not None] or list(result.series)
+    first = min((s.first_step for s in losses if s.first_step is not None), default=0)
+    last = max((s.last_step for s in losses if s.last_step is not None), default=0)
+    return Spikes(result.run, np.array(sorted(steps), dtype=np.int64), max([1, *widths]), first, last)
+
+
+def _proof(a: RunResult, b: RunResult, batches: Mapping[str, pl.LazyFrame | None]) -> str:
+    """How manifests or the sampler's configuration prove a common order; empty where they do not."""
+    mine, theirs = batches.get(a.run), batches.get(b.run)
+    if mine is not None and theirs is not None:
+        same, compared = _same_batches(mine, theirs)
+        if compared >= 4 and same == compared:
+            return f"their manifests agree on all of {compared} steps compared"
+        return ""
+    first, second = Sampler.of(a.config), Sampler.of(b.config)
+    data = [_said(result, DATA_NAMES) for result in (a, b)]
+    seeds = [_said(result, SYNONYMS["seed"]) for result in (a, b)]
+    if first is not None and first == second and None not in seeds and data[0] is not None and data[0] == data[1]:
+        return f"the same sampler, seed {first.seed} and data {data[0]}"
+    return ""
+
+
+def _said(result: RunResult, names: Sequence[str]) -> str | None:
+    leaves = {str(k).replace("/", ".").rsplit(".", 1)[-1].lower(): v for k, v in result.config.items()}
+    return next((str(leaves[name]) for name in names if name in leaves), None)
+
+
+def _same_batches(a: pl.LazyFrame, b: pl.LazyFrame) -> tuple[int, int]:
+    """Steps on which both manifests hold the same shards and documents, of the steps compared."""
+    keys = [k for k in ("rank", "shard", "doc", "batch_id") if k in a.collect_schema() and k in b.collect_schema()]
+    if not set(keys) & {"shard", "doc", "batch_id"}:
+        return 0, 0
+    steps = [frame.select(pl.col("step").unique()).collect()["step"].to_numpy() for frame in (a, b)]
+    common = np.intersect1d(steps[0], steps[1])
+    chosen = common[np.unique(np.linspace(0, len(common) - 1, COMPARED).astype(int))] if len(common) else common
+    tables = []
+    for frame in (a, b):
+        rows = frame.filter(pl.col("step").is_in(chosen.tolist())).select("step", *keys).collect()
+        tables.append({step[0]: sorted(map(str, part.rows())) for step, part in rows.group_by("step")})
+    return sum(tables[0][step] == tables[1][step] for step in chosen.tolist()), len(chosen)
+
+
+def _coincidence(a: Spikes, b: Spikes, pairs: int) -> str:
+    """Whether the spikes themselves coincide beyond chance."""
+    hits = len(_coincident(a.steps, b.steps, max(a.reach, b.reach)))
+    room = min(a.intervals, b.intervals)
+    if hits < MIN_COINCIDENT:
+        return ""
+    # an onset matches anything within `reach` to either side, so three intervals count as one place
+    places = max(len(a.steps), len(b.steps), room // 3)
+    p = hypergeometric_tail(hits, places, len(b.steps), len(a.steps)) * pairs
+    return f"{hits} of their spikes fall on the same steps (p = {p:.1g} by chance)" if p < BY_CHANCE else ""
+
+
+def _coincident(steps: Ints, others: Ints, reach: int) -> Ints:
+    """Those of `steps` with one of `others` within `reach`."""
+    if not len(others):
+        return steps[:0]
+    near = np.min(np.abs(others[None, :] - steps[:, None]), axis=1)
+    found: Ints = steps[near <= reach]
+    return found
+
+
+def _groups(proofs: Mapping[tuple[str, str], str]) -> list[list[str]]:
+    """Runs joined by proofs, each group sorted."""
+    groups: list[set[str]] = []
+    for pair in proofs:
+        touching = [g for g in groups if g & set(pair)]
+        groups = [g for g in groups if not g & set(pair)] + [set(pair).union(*touching)]
+    return sorted(sorted(group) for group in groups)
+
+
+def _findings(group: list[Spikes], proofs: Mapping[tuple[str, str], str]) -> list[CrossRunFinding]:
+    names = {s.run for s in group}
+    proof = tuple(f"{a} and {b}: {text}" for (a, b), text in proofs.items() if {a, b} <= names)
+    reach = max(s.reach for s in group)
+    shared: list[int] = []
+    lonely: dict[str, list[int]] = {}
+    for spikes in group:
+        for step in spikes.steps.tolist():
+            others = [s for s in group if s.run != spikes.run and s.first <= step <= s.last]
+            hit = [s for s in others if len(_coincident(np.array([step]), s.steps, reach))]
+            if hit and not any(abs(step - known) <= reach for known in shared):
+                shared.append(step)
+            elif others and not hit:
+                lonely.setdefault(spikes.run, []).append(step)
+    found = []
+    if shared:
+        runs = tuple(s.run for s in group if len(_coincident(np.array(shared), s.steps, reach)))
+        text = "the same steps spike in runs that share their data order: the data of these steps is the cause"
+        found.append(CrossRunFinding(text, runs, tuple(sorted(shared)), proof))
+    for run, steps in lonely.items():
+        text = (
+            f"{run} alone spikes although its siblings met the same data: optimiser or model state, "
+            "so skipping the data is a workaround"
+        )
+        found.append(CrossRunFinding(text, (run, *sorted(names - {run})), tuple(steps), proof))
+    return found

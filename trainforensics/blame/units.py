@@ -1,0 +1,80 @@
+"""The manifest cut into the log's own intervals, the units in which coincidence is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from trainforensics.blame.manifest import Manifest
+from trainforensics.signals.curve import Ints
+
+# Beyond this many rows the first appearance of every document no longer fits into memory for certain, and the number
+# of different documents is estimated.
+EXACT_ROWS = 5_000_000
+BEFORE_ALL = -(1 << 62)
+
+
+@dataclass(frozen=True)
+class Units:
+    """Unit i holds the batches of log steps (grid[i-1], grid[i]]."""
+
+    manifest: Manifest
+    grid: Ints
+
+    def of(self, steps: Ints) -> Ints:
+        """Unit of each step of the log's axis; len(grid) beyond the last logged step."""
+        return np.searchsorted(self.grid, steps)
+
+    @cached_property
+    def population(self) -> Ints:
+        """All units with a batch, sorted."""
+        at = self.manifest.frame.select(pl.col("at").unique()).collect(engine="streaming")["at"].to_numpy()
+        units = np.unique(self.of(at))
+        return units[units < len(self.grid)]
+
+    @cached_property
+    def rows(self) -> int:
+        """Rows of the manifest."""
+        return int(self.manifest.frame.select(pl.len()).collect().item())
+
+    def held(self, key: str, names: Sequence[str]) -> dict[str, Ints]:
+        """For each named shard, document or domain the sorted units that hold it."""
+        frame = self.manifest.keyed(key).filter(pl.col(key).is_in(list(names))).with_columns(self._unit())
+        table = frame.select(key, "unit").unique().group_by(key).agg(pl.col("unit").sort()).collect(engine="streaming")
+        return {name: units.to_numpy() for name, units in zip(table[key].to_list(), table["unit"], strict=True)}
+
+    def shared_by_two(self, key: str, events: Ints) -> list[str]:
+        """Names that at least two of the event units hold."""
+        spans = [(int(self.grid[u - 1]) if u > 0 else BEFORE_ALL, int(self.grid[u])) for u in events]
+        inside = pl.any_horizontal([(pl.col("at") > low) & (pl.col("at") <= high) for low, high in spans])
+        seen = self.manifest.keyed(key).filter(inside).with_columns(self._unit()).select(key, "unit").unique()
+        return [str(name) for name in seen.group_by(key).len().filter(pl.col("len") >= 2).collect()[key]]
+
+    def looked_at(self, key: str) -> int:
+        """How many different names the manifest holds; estimated for documents of manifests beyond `EXACT_ROWS`."""
+        count = pl.col(key).approx_n_unique() if key == "doc" and self.rows > EXACT_ROWS else pl.col(key).n_unique()
+        return int(self.manifest.keyed(key).select(count).collect(engine="streaming").item())
+
+    def first_seen(self, key: str) -> Mapping[str, int]:
+        """First unit of every name; empty for documents of manifests beyond `EXACT_ROWS`."""
+        if key not in self._first_seen:
+            if key == "doc" and self.rows > EXACT_ROWS:
+                self._first_seen[key] = {}
+            else:
+                table = self.manifest.keyed(key).group_by(key).agg(pl.col("at").min()).collect(engine="streaming")
+                units = self.of(table["at"].to_numpy()).tolist()
+                self._first_seen[key] = dict(zip(table[key].to_list(), units, strict=True))
+        return self._first_seen[key]
+
+    @cached_property
+    def _first_seen(self) -> dict[str, Mapping[str, int]]:
+        return {}
+
+    def _unit(self) -> pl.Expr:
+        grid = self.grid
+        unit = pl.col("at").map_batches(lambda s: pl.Series(np.searchsorted(grid, s.to_numpy())), return_dtype=pl.Int64)
+        return unit.alias("unit")
