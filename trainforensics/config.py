@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import os
+import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
+
+from trainforensics.errors import UsageError
+from trainforensics.kinds import CODES, FAMILIES, KINDS, SEVERITIES
+
+ENV_PREFIX = "TRAINFORENSICS_"
+FILE_NAME = "trainforensics.toml"
+_NOT_SETTINGS = frozenset({"DEBUG", "CONFIG"})  # variables with a meaning of their own
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Effective settings of one call. `params` overrides detector thresholds: kind -> parameter -> value."""
+    """Effective settings of one call. `params` overrides detector thresholds: kind -> parameter -> value.
+
+    `jobs` 0 lets the tool choose by the amount of work.
+    """
 
     out: Path = Path("trainforensics-out")
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     map: Mapping[str, str] = field(default_factory=dict)
-    jobs: int = 1
+    jobs: int = 0
     plots: bool = True
     fail_on: str = "high"
     require: tuple[str, ...] = ()
@@ -25,3 +38,150 @@ class Settings:
         """Whether --select/--ignore let a kind through."""
         selected = not self.select or kind in self.select or family in self.select
         return selected and kind not in self.ignore and family not in self.ignore
+
+
+def load(overrides: Mapping[str, Any], file: Path | None = None, folder: Path | None = None) -> Settings:
+    """Settings from the command line's `overrides` (None: not given), the environment and the configuration file.
+
+    The file is `file`, else $TRAINFORENSICS_CONFIG, else trainforensics.toml or pyproject.toml in `folder` (default:
+    where the call is made). Raises UsageError for a key or value that is not understood, naming where it stands.
+    """
+    given = {key: value for key, value in overrides.items() if value is not None}
+    table, where = _file_table(file or _env_file(), folder or Path())
+    merged: dict[str, Any] = {}
+    merged |= _checked(table, where)
+    merged |= _checked(_environment(), "the environment")
+    merged |= _checked(given, "the command line")
+    return Settings(**merged)
+
+
+def _env_file() -> Path | None:
+    value = os.environ.get(f"{ENV_PREFIX}CONFIG")
+    return Path(value) if value else None
+
+
+def _file_table(file: Path | None, folder: Path) -> tuple[dict[str, Any], str]:
+    if file is not None:
+        return _inner(_parse(file), file.name == "pyproject.toml"), str(file)
+    own, project = folder / FILE_NAME, folder / "pyproject.toml"
+    if own.is_file():
+        return _parse(own), str(own)
+    if project.is_file():
+        return _inner(_parse(project), True), f"{project} [tool.trainforensics]"
+    return {}, ""
+
+
+def _inner(document: dict[str, Any], is_project: bool) -> dict[str, Any]:
+    return dict(document.get("tool", {}).get("trainforensics", {})) if is_project else document
+
+
+def _parse(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(f"{file}: cannot read the configuration ({error.strerror})") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file}: not valid TOML ({error})") from None
+
+
+def _environment() -> dict[str, Any]:
+    known = {f.name for f in fields(Settings)} - {"params"}
+    found = {}
+    for name, value in os.environ.items():
+        key = name.removeprefix(ENV_PREFIX)
+        if key == name or key in _NOT_SETTINGS:
+            continue
+        if key.lower() not in known:
+            raise UsageError(f"environment variable {name}: no such setting; known are {', '.join(sorted(known))}")
+        found[key.lower()] = value
+    return found
+
+
+def _checked(table: Mapping[str, Any], where: str) -> dict[str, Any]:
+    readers = {
+        "out": _path, "select": _kinds, "ignore": _kinds, "map": _mapping, "jobs": _jobs, "plots": _flag,
+        "fail_on": _severity, "require": _names, "params": _params,
+    }  # fmt: skip
+    result = {}
+    for key, value in table.items():
+        name = key.replace("-", "_")
+        if name not in readers:
+            raise UsageError(f"{where}: unknown setting {key!r}; known are {', '.join(readers)}")
+        try:
+            result[name] = readers[name](value)
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"{where}: {key} = {value!r}: {error}") from None
+    return result
+
+
+def _path(value: Any) -> Path:
+    if not isinstance(value, (str, Path)) or not str(value):
+        raise ValueError("needs a folder name")
+    return Path(value)
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    items = value.split(",") if isinstance(value, str) else value
+    if not isinstance(items, (list, tuple)) or not all(isinstance(item, str) for item in items):
+        raise ValueError("needs a list of names")
+    pieces = [piece.strip() for item in items for piece in item.split(",")]
+    return tuple(dict.fromkeys(piece for piece in pieces if piece))
+
+
+def _kinds(value: Any) -> tuple[str, ...]:
+    names = []
+    for name in _names(value):
+        kind = CODES.get(name.upper(), name)
+        if kind not in KINDS and kind not in FAMILIES:
+            raise ValueError(f"no kind, code or family {name!r}; families are {', '.join(FAMILIES)}")
+        names.append(kind)
+    return tuple(names)
+
+
+def _mapping(value: Any) -> dict[str, str]:
+    if isinstance(value, Mapping):
+        pairs = list(value.items())
+    else:
+        pairs = []
+        for item in _names(value):
+            name, equals, role = item.rpartition("=")
+            if not equals:
+                raise ValueError(f"{item!r} is not NAME=ROLE")
+            pairs.append((name, role))
+    if not all(isinstance(part, str) and part for pair in pairs for part in pair):
+        raise ValueError("needs NAME=ROLE pairs")
+    return dict(pairs)
+
+
+def _jobs(value: Any) -> int:
+    if isinstance(value, bool) or int(value) < 0:
+        raise ValueError("needs a number of processes, 0 to choose by the amount of work")
+    return int(value)
+
+
+def _flag(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    word = str(value).strip().lower()
+    if word not in ("1", "true", "yes", "on", "0", "false", "no", "off"):
+        raise ValueError("needs true or false")
+    return word in ("1", "true", "yes", "on")
+
+
+def _severity(value: Any) -> str:
+    if value not in SEVERITIES:
+        raise ValueError(f"needs one of {', '.join(SEVERITIES)}")
+    return str(value)
+
+
+def _params(value: Any) -> dict[str, dict[str, float]]:
+    if not isinstance(value, Mapping):
+        raise ValueError("needs a table per kind")
+    result: dict[str, dict[str, float]] = {}
+    for kind, table in value.items():
+        if kind not in KINDS:
+            raise ValueError(f"no kind {kind!r}")
+        if not isinstance(table, Mapping):
+            raise ValueError(f"{kind} needs a table of parameters")
+        result[kind] = {str(name): float(number) for name, number in table.items()}
+    return result

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from trainforensics.model import Axis, Checkpoint, Event, Series
+from trainforensics.model import Axis, Checkpoint, Event, Outcome, Series
 from trainforensics.signals.curve import Curve, Matrix
 
 T = TypeVar("T")
@@ -27,6 +27,7 @@ class Signals:
     config: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     sampled: str = ""  # why the log is known to be partial (an export sampled to 500 rows ...), empty if it is not
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)  # of phase 1, by kind; only phase 2 gets them
     _cache: dict[Hashable, Any] = field(default_factory=dict)
 
     def view(self, roles: frozenset[str]) -> Signals:
@@ -45,6 +46,8 @@ class Signals:
 
     def curve(self, role: str) -> Curve | None:
         """The series that speaks for a role: the global one; else, across ranks, their mean (NaN where any is NaN)."""
+        if not self.has(role):  # a narrowed view must not remember for the others that a role is absent
+            return None
         return self.derive(("primary", role), lambda: _primary(self.curves(role)))
 
     def every_curve(self) -> tuple[Curve, ...]:
@@ -53,10 +56,14 @@ class Signals:
 
     def ranks(self, role: str) -> Matrix | None:
         """The per-rank series of a role on common steps, or None with fewer than two."""
+        if not self.has(role):
+            return None
         return self.derive(("ranks", role), lambda: stack([c for c in self.curves(role) if _is_plain_rank(c.series)]))
 
     def layers(self, role: str) -> Matrix | None:
         """The per-layer series of a role on common steps, or None with fewer than two."""
+        if not self.has(role):
+            return None
         return self.derive(("layers", role), lambda: stack([c for c in self.curves(role) if c.series.layer]))
 
     def derive(self, key: Hashable, compute: Callable[[], T]) -> T:

@@ -1,0 +1,123 @@
+"""The command line assembled from one module a command, and the exit codes that everything ends in."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from trainforensics import __version__
+from trainforensics.errors import EXIT_INTERNAL, EXIT_OK, EXIT_USAGE, TrainforensicsError
+
+# Command -> module of this package; the function there has the module's name.
+COMMANDS = {
+    "analyze": "analyze",
+    "gate": "gate",
+    "blame": "blame",
+    "report": "report",
+    "diff": "diff",
+    "explain": "explain",
+    "import": "import_",
+}
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+
+
+def _version(value: bool) -> None:
+    if value:
+        print(f"trainforensics {__version__}")
+        raise typer.Exit
+
+
+def _describe(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Post-hoc forensics for training runs: what happened, why, which data did it, and what to do."""
+
+
+def build() -> typer.Typer:
+    """The application with every command that is there."""
+    app = typer.Typer(name="trainforensics", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+    app.callback()(_describe)
+    for name, module in COMMANDS.items():
+        qualified = f"trainforensics.cli.{module}"
+        try:
+            command = getattr(importlib.import_module(qualified), module)
+        except ModuleNotFoundError as error:
+            if error.name != qualified:
+                raise
+            continue
+        app.command(name)(command)
+    return app
+
+
+def main() -> None:
+    """Entry point. Every way out has its exit code; a traceback only with TRAINFORENSICS_DEBUG=1."""
+    code = _run()
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        code = _hang_up()
+    sys.exit(code)
+
+
+def _run() -> int:
+    try:
+        from typer import main as typer_main  # noqa: PLC0415
+
+        returned = typer_main.get_command(build()).main(prog_name="trainforensics", standalone_mode=False)
+        return returned if isinstance(returned, int) else EXIT_OK
+    except TrainforensicsError as error:
+        _say(str(error))
+        return error.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        _say("interrupted")
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        return _hang_up()
+    except Exception as error:
+        return _unexpected(error)
+
+
+def _unexpected(error: Exception) -> int:
+    if _is_usage(error):
+        _show_usage(error)
+        return EXIT_USAGE
+    if os.environ.get("TRAINFORENSICS_DEBUG"):
+        raise error
+    _say(f"internal error: {type(error).__name__}: {error} (set TRAINFORENSICS_DEBUG=1 for the traceback)")
+    return EXIT_INTERNAL
+
+
+def _is_usage(error: Exception) -> bool:
+    """Whether the parser itself rejected the command line."""
+    return isinstance(error, typer.BadParameter.__mro__[2])
+
+
+def _show_usage(error: Exception) -> None:
+    context = getattr(error, "ctx", None)
+    message = error.format_message() if hasattr(error, "format_message") else str(error)
+    if context is not None and not message:
+        print(context.get_help(), file=sys.stderr)
+        return
+    hint = f" (try {context.command_path} --help)" if context is not None else ""
+    _say(f"{message}{hint}")
+
+
+def _hang_up() -> int:
+    """The reader of stdout is gone: say nothing more, and keep the interpreter from flushing into the void."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return EXIT_BROKEN_PIPE
+
+
+def _say(message: str) -> None:
+    print(f"trainforensics: {message}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""Runs the stages over runs: discover, import, judge each run, compare runs, write results."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+from trainforensics import __version__, blame, registry
+from trainforensics.config import Settings
+from trainforensics.discovery import discover
+from trainforensics.engine import output
+from trainforensics.engine.judge import judge
+from trainforensics.engine.output import STORE
+from trainforensics.errors import CannotJudgeError
+from trainforensics.model import CrossRunFinding, Index, RunResult, Skipped
+from trainforensics.store.reader import StoredRun, runs_of
+from trainforensics.store.writer import import_candidates
+
+__all__ = ["STORE", "ImportResult", "Progress", "Result", "analyze", "import_paths"]
+
+_POINTS_PER_JOB = 2_000_000  # below this a further process costs more (start-up about 0.7 s) than it saves
+_RUNS_PER_JOB = 40
+_URGENCY = {"failed": 0, "unstable": 1, "undecided": 2, "stable": 3}
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one analysis found: the index, the result of each run analysed now, and remarks for the user.
+
+    `everything`: the results of all runs in the index, those kept from an earlier analysis included.
+    """
+
+    index: Index
+    runs: tuple[RunResult, ...]
+    everything: tuple[RunResult, ...]
+    out: Path
+    notes: tuple[str, ...] = ()
+
+    @property
+    def undecided(self) -> bool:
+        """Whether no run could be judged."""
+        return all(run.verdict == "undecided" for run in self.runs)
+
+
+@dataclass(frozen=True, slots=True)
+class ImportResult:
+    """What one import did: names of the runs in the store, files left aside, remarks for the user."""
+
+    runs: tuple[str, ...]
+    skipped: tuple[Skipped, ...]
+    store: Path
+    notes: tuple[str, ...] = ()
+
+
+def analyze(paths: Iterable[Path], settings: Settings, progress: Progress | None = None) -> Result:
+    """Find the runs below `paths`, judge them, and write store, results and reports under `settings.out`.
+
+    Raises UsageError for a path that does not exist or an output folder that is not ours, CannotJudgeError where
+    nothing can be imported.
+    """
+    given = [Path(path) for path in paths]
+    imported = import_paths(given, settings, progress)
+    folders = runs_of(imported.store)
+    results = list(_judge_all([folders[name] for name in imported.runs], settings, progress))
+    cross = _cross_run(results, [StoredRun(folders[name]) for name in imported.runs])
+    kept, gone = output.earlier(settings.out, given, set(imported.runs))
+    output.drop(settings.out, gone)
+    everything = sorted([*results, *kept], key=lambda result: (_URGENCY[result.verdict], -result.alarms))
+    tool = {"name": "trainforensics", "version": __version__}
+    index = Index(tool, tuple(map(output.entry, everything)), cross, STORE, imported.skipped)
+    output.write_index(settings.out, index, everything)
+    lost = (f"{name}: its logs are gone or part of another run now; dropped from the results" for name in gone)
+    return Result(index, tuple(results), tuple(everything), settings.out, (*imported.notes, *lost))
+
+
+def import_paths(paths: Sequence[Path], settings: Settings, progress: Progress | None = None) -> ImportResult:
+    """Import every run below `paths` into the store under `settings.out`. Raises as `analyze` does."""
+    found = discover(paths)
+    broken = (*registry.importers().broken, *registry.detectors().broken)
+    notes = tuple(f"plug-in {plugin.name} is left out: {plugin.message}" for plugin in broken)
+    if not found.candidates:
+        raise CannotJudgeError("\n".join((*notes, _nothing(paths, found.skipped))))
+    output.claim(settings.out)
+    store = settings.out / STORE
+    imported = import_candidates(found.candidates, store, settings.map, progress)
+    skipped = (*found.skipped, *imported.skipped)
+    if not imported.runs:
+        raise CannotJudgeError("\n".join((*notes, _nothing(paths, skipped))))
+    return ImportResult(imported.runs, skipped, store, notes)
+
+
+def _nothing(paths: Sequence[Path], skipped: Sequence[Skipped]) -> str:
+    formats = ", ".join(sorted(module.FORMAT for module in registry.importers().modules))
+    looked = ", ".join(str(path) for path in paths)
+    shown = "; ".join(f"{entry.path}: {entry.reason}" for entry in skipped[:5])
+    more = f"; and {len(skipped) - 5} more" if len(skipped) > 5 else ""
+    return f"no metrics found in {looked}. Looked for: {formats}. Skipped: {shown or 'no file at all'}{more}."
+
+
+def _judge_all(folders: Sequence[Path], settings: Settings, progress: Progress | None) -> Iterator[RunResult]:
+    """Judge and write every run; in a process pool where there is enough work."""
+    jobs = min(_jobs(folders, settings), len(folders))
+    if jobs <= 1:
+        for number, folder in enumerate(folders):
+            _tell(progress, folder, number, len(folders))
+            yield _judge_and_write(folder, settings)
+        return
+    os.environ["POLARS_MAX_THREADS"] = "1"  # for the workers; polars deadlocks under fork, hence spawn
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        tasks = [pool.submit(_judge_and_write, folder, settings) for folder in folders]
+        for number, (folder, task) in enumerate(zip(folders, tasks, strict=True)):
+            _tell(progress, folder, number, len(folders))
+            yield task.result()
+
+
+def _tell(progress: Progress | None, folder: Path, number: int, total: int) -> None:
+    if progress is not None:
+        progress(f"judging {folder.name}", number, total)
+
+
+def _judge_and_write(folder: Path, settings: Settings) -> RunResult:
+    result, signals = judge(StoredRun(folder), settings)
+    output.write_run(settings.out, result, signals, plots=settings.plots)
+    return result
+
+
+def _jobs(folders: Sequence[Path], settings: Settings) -> int:
+    if settings.jobs or len(folders) < 2:
+        return settings.jobs or 1
+    points = sum(source.points for folder in folders for source in StoredRun(folder).sources)
+    worth = max(points // _POINTS_PER_JOB, len(folders) // _RUNS_PER_JOB)
+    return max(1, min(os.cpu_count() or 1, worth))
+
+
+def _cross_run(results: list[RunResult], stored: Sequence[StoredRun]) -> tuple[CrossRunFinding, ...]:
+    """What only several runs together show."""
+    if len(results) < 2:
+        return ()
+    batches = {run.name: run.batches() for run in stored}
+    return blame.cross_run(results, batches)

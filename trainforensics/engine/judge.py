@@ -1,0 +1,183 @@
+"""One run from its store to its result: signals, detectors, incidents, blame, causes, remedies, verdict."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from trainforensics import blame, causes, incidents, registry, remedies
+from trainforensics.config import Settings
+from trainforensics.detectors.base import Meta
+from trainforensics.model import (
+    Clear,
+    DetectorError,
+    Ended,
+    Finding,
+    Fired,
+    Incident,
+    NotApplicable,
+    NotJudged,
+    Outcome,
+    ReadWarning,
+    RunResult,
+    SourceSummary,
+    Verdict,
+)
+from trainforensics.signals import Signals
+from trainforensics.signals.load import judge_series
+from trainforensics.store.reader import StoredRun
+
+_JUDGEABLE = ("train_loss", "val_loss", "val_metric", "reward")
+_FEWEST_POINTS = 3  # fewer numbers have no trend and no noise to be judged against
+_CRASHED = frozenset({"crash", "crashed", "error", "traceback", "oom", "node-lost", "preemption", "nccl-timeout"})
+_FINISHED = frozenset({"finish", "finished", "end", "exit"})
+_LAST_EVENTS = 20
+
+
+@dataclass(slots=True)
+class _Findings:
+    """What the detectors answered."""
+
+    findings: list[Finding]
+    not_judged: list[NotJudged]
+    errored: list[DetectorError]
+
+
+def judge(run: StoredRun, settings: Settings) -> tuple[RunResult, Signals]:
+    """The result of one run, and the signals it was judged on (for figures)."""
+    judged = judge_series(run, settings)
+    signals = judged.signals
+    answers = detect_all(signals, settings)
+    found, failed = _explain(answers.findings, signals, run)
+    result = RunResult(
+        run=run.name,
+        verdict=verdict_of(found, signals),
+        axis=run.axis,
+        ended=ended_of(signals),
+        sources=_with_warnings(run.sources, judged.warnings),
+        config=dict(run.config),
+        options=options_of(settings),
+        series=judged.series,
+        segments=run.segments,
+        checkpoints=run.checkpoints,
+        incidents=found,
+        not_judged=tuple(answers.not_judged),
+        errored=(*answers.errored, *failed),
+        grouping=run.grouping,
+    )
+    return result, signals
+
+
+def detect_all(signals: Signals, settings: Settings) -> _Findings:
+    """Phase 1, then phase 2 with the outcomes of phase 1. A detector that raises fails alone."""
+    answers = _Findings([], [], [])
+    outcomes: dict[str, Outcome] = {}
+    for detector in _in_phases(settings):
+        meta: Meta = detector.META
+        seen = signals if meta.phase == 1 else replace(signals, outcomes=dict(outcomes))
+        with _errors_go_to(answers.errored, meta.kind.name):
+            outcome = _detect(detector, seen, settings)
+            outcomes[meta.kind.name] = outcome
+            match outcome:
+                case Fired(findings):
+                    answers.findings += findings
+                case NotApplicable(reason, log_next_time):
+                    answers.not_judged.append(NotJudged(meta.kind.name, reason, log_next_time))
+                case Clear():
+                    pass
+    return answers
+
+
+class _errors_go_to:  # noqa: N801  (reads as a statement)
+    """Turns an exception of the block into a DetectorError; numpy's warnings are silent inside."""
+
+    def __init__(self, errored: list[DetectorError], name: str) -> None:
+        self._errored, self._name = errored, name
+        self._quiet = np.errstate(all="ignore")
+
+    def __enter__(self) -> None:
+        self._quiet.__enter__()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> bool:
+        self._quiet.__exit__(kind, error, trace)
+        if not isinstance(error, Exception) or os.environ.get("TRAINFORENSICS_DEBUG"):
+            return False
+        self._errored.append(DetectorError(self._name, f"{type(error).__name__}: {error}"))
+        return True
+
+
+def _in_phases(settings: Settings) -> list[ModuleType]:
+    metas: Iterator[tuple[Meta, ModuleType]] = ((module.META, module) for module in registry.detectors().modules)
+    wanted = [(m, d) for m, d in metas if m.scope == "run" and settings.wants(m.kind.name, m.kind.family)]
+    return [detector for _, detector in sorted(wanted, key=lambda pair: pair[0].phase)]
+
+
+def _detect(detector: ModuleType, signals: Signals, settings: Settings) -> Outcome:
+    meta: Meta = detector.META
+    missing = [need for need in meta.needs if not any(signals.has(role) for role in need.split("|"))]
+    if missing:
+        wanted = " and ".join(need.replace("|", " or ") for need in missing)
+        return NotApplicable(f"not logged: {wanted}", f"log {wanted}")
+    params = {p.name: p.default for p in meta.params} | dict(settings.params.get(meta.kind.name, {}))
+    roles = frozenset(role for need in (*meta.needs, *meta.uses) for role in need.split("|"))
+    outcome: Outcome = detector.detect(signals.view(roles), params)
+    return outcome
+
+
+def _explain(
+    findings: Sequence[Finding], signals: Signals, run: StoredRun
+) -> tuple[tuple[Incident, ...], list[DetectorError]]:
+    """Incidents with blame, causes and remedies; a stage that fails leaves the incidents as they were before it."""
+    stages: tuple[tuple[str, Callable[[tuple[Incident, ...]], tuple[Incident, ...]]], ...] = (
+        ("incidents", lambda _: incidents.build(findings, signals)),
+        ("blame", lambda found: blame.attach(found, signals, run.batches())),
+        ("causes", lambda found: causes.rank(found, signals)),
+        ("remedies", lambda found: remedies.prescribe(found, signals)),
+    )
+    found: tuple[Incident, ...] = ()
+    failed: list[DetectorError] = []
+    for name, stage in stages:
+        with _errors_go_to(failed, name):
+            found = stage(found)
+    return found, failed
+
+
+def verdict_of(found: Sequence[Incident], signals: Signals) -> Verdict:
+    """In this order: failed, undecided, unstable, stable."""
+    if any(_fatal(incident) for incident in found):
+        return "failed"
+    if not any(np.count_nonzero(c.finite) >= _FEWEST_POINTS for role in _JUDGEABLE for c in signals.curves(role)):
+        return "undecided"
+    return "unstable" if any(i.is_root_alarm and i.kind != "coverage-gap" for i in found) else "stable"
+
+
+def _fatal(incident: Incident) -> bool:
+    """Non-finite, or running away, to the end of the log."""
+    return incident.kind == "nan-onset" or (incident.kind == "divergence" and incident.recovery == "diverging")
+
+
+def ended_of(signals: Signals) -> Ended:
+    """How the log says the run ended."""
+    kinds = {event.kind for event in signals.events[-_LAST_EVENTS:]}
+    if kinds & _CRASHED:
+        return "crashed"
+    return "finished" if kinds & _FINISHED else "unknown"
+
+
+def options_of(settings: Settings) -> dict[str, Any]:
+    """Effective settings as plain JSON values."""
+    plain = {f.name: getattr(settings, f.name) for f in fields(settings)}
+    return {name: str(value) if isinstance(value, Path) else value for name, value in plain.items()}
+
+
+def _with_warnings(sources: Sequence[SourceSummary], warnings: Sequence[ReadWarning]) -> tuple[SourceSummary, ...]:
+    return tuple(
+        replace(source, warnings=(*source.warnings, *(w for w in warnings if w.where == source.path)))
+        for source in sources
+    )

@@ -1,0 +1,124 @@
+"""The folder under --out: whose it is, what is written where, what stays from an earlier analysis."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from trainforensics import blame
+from trainforensics.discovery import MARKER
+from trainforensics.errors import UsageError
+from trainforensics.model import SCHEMA, Index, IndexEntry, RunResult
+from trainforensics.report import json as report_json
+from trainforensics.report import markdown, narrative
+from trainforensics.signals import Signals
+from trainforensics.store.reader import StoredRun
+from trainforensics.store.writer import drop_runs, read_manifest
+
+STORE = "parquet"
+RESULT, REPORT, SKIP, PLOTS = "result.json", "report.md", "skip.json", "plots"
+_RESERVED = frozenset({STORE, RESULT, REPORT, MARKER})
+
+
+def claim(out: Path) -> None:
+    """Make the output folder ours. Raises UsageError where it holds something that is not, or cannot be written."""
+    try:
+        if out.exists() and not out.is_dir():
+            raise UsageError(f"{out}: is a file; give a folder with --out")
+        if out.is_dir() and not (out / MARKER).is_file() and any(out.iterdir()):
+            raise UsageError(f"{out}: not empty and not ours (no {MARKER} in it); give another folder with --out")
+        out.mkdir(parents=True, exist_ok=True)
+        (out / MARKER).write_text(f"{SCHEMA}\n")
+    except OSError as error:
+        raise UsageError(f"{out}: cannot be written ({error.strerror}); give another folder with --out") from None
+
+
+def run_folder(run: str) -> str:
+    """Where a run's result lies under --out; a name that would collide with a file of ours gets a tilde."""
+    first, slash, rest = run.partition("/")
+    return f"{first}~{slash}{rest}" if first in _RESERVED else run
+
+
+def entry(result: RunResult) -> IndexEntry:
+    """The run in the index."""
+    return IndexEntry(result.run, result.verdict, result.alarms, f"{run_folder(result.run)}/{RESULT}")
+
+
+def write_run(out: Path, result: RunResult, signals: Signals | None, *, plots: bool) -> None:
+    """A run's result.json, report.md, skip.json and figures. Without `signals`, figures already drawn are shown."""
+    folder = out / run_folder(result.run)
+    folder.mkdir(parents=True, exist_ok=True)
+    figures: dict[str, str] = {}
+    if signals is not None:
+        shutil.rmtree(folder / PLOTS, ignore_errors=True)
+    if plots:
+        figures = _figures(folder, result, signals)
+    _replace(folder / RESULT, report_json.dump_run(result))
+    _replace(folder / SKIP, json.dumps(blame.skip(result.run, result.incidents), indent=2, default=str).encode())
+    _replace(folder / REPORT, markdown.render_run(result, figures).encode("utf-8", "backslashreplace"))
+
+
+def _figures(folder: Path, result: RunResult, signals: Signals | None) -> dict[str, str]:
+    if signals is None:
+        return {name: path for name, path in narrative.figure_paths(result).items() if (folder / path).is_file()}
+    from trainforensics.report import plots  # noqa: PLC0415  (matplotlib takes a second)
+
+    return plots.draw(result, signals, folder)
+
+
+def write_index(out: Path, index: Index, results: Sequence[RunResult]) -> None:
+    """The top-level result.json and report.md."""
+    _replace(out / RESULT, report_json.dump_index(index))
+    _replace(out / REPORT, markdown.render_index(index, results).encode("utf-8", "backslashreplace"))
+
+
+def _replace(file: Path, data: bytes) -> None:
+    """Write to a temporary name and rename, so that a reader never sees half a file."""
+    temporary = file.with_name(f".{file.name}.tmp")
+    temporary.write_bytes(data)
+    temporary.replace(file)
+
+
+# --- what an earlier analysis left -------------------------------------------------------------------------------
+
+
+def earlier(out: Path, paths: Sequence[Path], fresh: set[str]) -> tuple[list[RunResult], list[str]]:
+    """Runs of an earlier analysis into the same folder: results that stay, and names of those whose logs are gone.
+
+    Below the paths analysed now, a run that was not found again is gone.
+    """
+    known = read_manifest(out / STORE)
+    results = {result.run: result for result in _saved(out)}
+    analysed = [path.absolute() for path in paths]
+    kept, gone = [], []
+    for name in {**known, **results}:
+        if name in fresh:
+            continue
+        logs = StoredRun(out / STORE / known[name]).logs if name in known else None
+        if name in results and logs is not None and logs.exists() and not any(map(logs.is_relative_to, analysed)):
+            kept.append(results[name])
+        else:
+            gone.append(name)
+    return kept, gone
+
+
+def _saved(out: Path) -> tuple[RunResult, ...]:
+    try:
+        return report_json.load(out)[1] if (out / RESULT).is_file() else ()
+    except UsageError:  # half-written or of another version: analysed again, it will be replaced
+        return ()
+
+
+def drop(out: Path, names: Sequence[str]) -> None:
+    """Remove runs from store and results, and the folders that are empty then."""
+    drop_runs(out / STORE, names)
+    for name in names:
+        folder = out / run_folder(name)
+        for file in (RESULT, REPORT, SKIP):
+            (folder / file).unlink(missing_ok=True)
+        shutil.rmtree(folder / PLOTS, ignore_errors=True)
+        while folder != out and folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+            folder = folder.parent

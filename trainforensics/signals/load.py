@@ -1,0 +1,264 @@
+"""From a stored run to what detectors judge: roles resolved, process lives joined, repeated logs set aside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from trainforensics import roles
+from trainforensics.config import Settings
+from trainforensics.model import Event, ReadWarning, Series, SeriesSummary
+from trainforensics.signals.curve import Curve
+from trainforensics.signals.run import Signals
+from trainforensics.store.reader import StoredPoints, StoredRun, StoredSeries
+
+_SAME = 0.8  # share of common steps that must agree for two sources to have logged the same metric
+_TOLERANCE = 2e-3  # four decimals of a loss near 0.1, the coarsest rounding that common loggers use
+_COMPANIONS_BEFORE = 20  # rows that carried the loss before its absence means anything
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The view for detectors, and what result.json says about the series."""
+
+    signals: Signals
+    series: tuple[SeriesSummary, ...]
+    warnings: tuple[ReadWarning, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Stream:
+    """One metric of one chain of sources: the stored series that continue each other, as one curve."""
+
+    curve: Curve
+    members: tuple[int, ...]
+
+
+def load(run: StoredRun, settings: Settings) -> Signals:
+    """The view of a stored run that detectors get."""
+    return judge_series(run, settings).signals
+
+
+def judge_series(run: StoredRun, settings: Settings) -> Judged:
+    """Resolve roles, join lives and find twins. Reads all points of the run."""
+    points = run.points()
+    stored = [_resolved(series, settings.map) for series in run.series]
+    streams = _streams(stored, points)
+    judged, twins, warnings = _set_twins_aside(streams)
+    events = (*run.events, *_missing_loss(stored, points))
+    by_role: dict[str, list[Curve]] = {}
+    for curve in judged:
+        if curve.series.role is not None:
+            by_role.setdefault(curve.series.role, []).append(curve)
+    sources = run.sources
+    signals = Signals(
+        run=run.name,
+        axis=run.axis,
+        by_role={role: tuple(sorted(curves, key=len, reverse=True)) for role, curves in by_role.items()},
+        unmapped=tuple(curve for curve in judged if curve.series.role is None),
+        events=tuple(events),
+        checkpoints=run.checkpoints,
+        config=run.config,
+        warnings=tuple(w.message for source in sources for w in source.warnings),
+        sampled=next((w.message for source in sources for w in source.warnings if w.kind == "sampled"), ""),
+    )
+    return Judged(signals, tuple(_summary(series, twins) for series in stored), tuple(warnings))
+
+
+def _resolved(stored: StoredSeries, extra: Mapping[str, str]) -> StoredSeries:
+    match = roles.resolve(stored.series.name, extra)
+    series = replace(
+        stored.series,
+        role=match.role,
+        rank=stored.series.rank if stored.series.rank is not None else match.rank,
+        layer=match.layer,
+        expert=match.expert,
+        domain=match.domain,
+    )
+    return replace(stored, series=series)
+
+
+def _summary(stored: StoredSeries, twins: Mapping[int, str]) -> SeriesSummary:
+    series = stored.series
+    return SeriesSummary(
+        name=series.name,
+        role=series.role,
+        source=series.source,
+        rank=series.rank,
+        n=stored.n,
+        n_nonfinite=stored.n_nonfinite,
+        first_step=stored.first_step,
+        last_step=stored.last_step,
+        twin_of=twins.get(series.id),
+    )
+
+
+# --- lives -------------------------------------------------------------------------------------------------------
+
+
+def _streams(stored: Sequence[StoredSeries], points: Mapping[int, StoredPoints]) -> list[_Stream]:
+    groups: dict[tuple[int, str, int | None], list[StoredSeries]] = {}
+    for series in stored:
+        if series.series.id in points:
+            groups.setdefault((series.stream, series.series.name, series.series.rank), []).append(series)
+    return [_stream(group, points) for group in groups.values()]
+
+
+def _stream(group: Sequence[StoredSeries], points: Mapping[int, StoredPoints]) -> _Stream:
+    ordered = sorted(group, key=lambda s: s.part)
+    pieces = [points[s.series.id] for s in ordered]
+    step = np.concatenate([piece.step for piece in pieces])
+    value = np.concatenate([piece.value for piece in pieces])
+    time = np.concatenate([piece.time for piece in pieces])
+    segment = np.concatenate([piece.segment for piece in pieces])
+    raw = Curve(ordered[0].series, step, value, time, segment)
+    return _Stream(join_lives(raw), tuple(s.series.id for s in ordered))
+
+
+def join_lives(raw: Curve) -> Curve:
+    """Order the points by life and step, and set aside what a later life logged again.
+
+    A life supersedes every point of earlier lives at or after its own first step: that part of the history was undone.
+    """
+    if not len(raw):
+        return raw
+    order = np.lexsort((raw.step, raw.segment))
+    if np.any(np.diff(order) < 0):
+        raw = raw.take(order)
+    if raw.segment[0] == raw.segment[-1]:
+        return raw
+    starts = np.flatnonzero(np.diff(raw.segment, prepend=raw.segment[0] - 1))
+    first_steps = raw.step[starts]
+    later = np.minimum.accumulate(first_steps[::-1])[::-1]
+    limit = np.append(later[1:], np.iinfo(np.int64).max)
+    life = np.cumsum(np.isin(np.arange(len(raw)), starts)) - 1
+    keep = raw.step < limit[life]
+    return raw if keep.all() else replace(raw.take(keep), superseded=raw.take(~keep))
+
+
+# --- the same metric twice ---------------------------------------------------------------------------------------
+
+
+def _set_twins_aside(streams: Sequence[_Stream]) -> tuple[list[Curve], dict[int, str], list[ReadWarning]]:
+    """Judge a metric that several sources logged once: the fullest curve speaks, the others cross-check it."""
+    groups: dict[object, list[_Stream]] = {}
+    for stream in streams:
+        groups.setdefault(_metric(stream.curve.series), []).append(stream)
+    judged: list[Curve] = []
+    twins: dict[int, str] = {}
+    warnings: list[ReadWarning] = []
+    for group in groups.values():
+        heads: list[_Stream] = []
+        for stream in sorted(group, key=lambda s: -len(s.curve)):
+            head = next(
+                (h for h in heads if h.curve.series.source != stream.curve.series.source and _same(h, stream)), None
+            )
+            if head is None:
+                heads.append(stream)
+                continue
+            heads[heads.index(head)] = replace(head, curve=_extended(head.curve, stream.curve))
+            spokesman = f"{head.curve.name} ({head.curve.series.source})"
+            twins |= dict.fromkeys(stream.members, spokesman)
+        warnings += _disagreements(heads)
+        judged += [head.curve for head in heads]
+    return judged, twins, warnings
+
+
+def _metric(series: Series) -> object:
+    """What two series must share to be the same metric: the role and its place, or the name where there is no role."""
+    place = (series.rank, series.layer, series.expert, series.domain)
+    return (series.role or series.name, *place)
+
+
+def _same(a: _Stream, b: _Stream) -> bool:
+    share = _agreement(a.curve, b.curve)
+    return share is not None and share >= _SAME
+
+
+def _agreement(a: Curve, b: Curve) -> float | None:
+    steps, left, right = np.intersect1d(a.step, b.step, return_indices=True)
+    if len(steps) < 2:
+        return None
+    return float(np.mean(np.isclose(a.value[left], b.value[right], rtol=_TOLERANCE, atol=1e-6, equal_nan=True)))
+
+
+def _extended(curve: Curve, twin: Curve) -> Curve:
+    """The curve with the points that its twin has before or after it."""
+    extra = twin.take((twin.step < curve.step[0]) | (twin.step > curve.step[-1]))
+    if not len(extra):
+        return curve
+    whole = Curve(
+        curve.series,
+        np.concatenate([curve.step, extra.step]),
+        np.concatenate([curve.value, extra.value]),
+        np.concatenate([curve.time, extra.time]),
+        np.concatenate([curve.segment, extra.segment]),
+    )
+    return replace(whole.take(np.argsort(whole.step, kind="stable")), superseded=curve.superseded)
+
+
+def _disagreements(heads: Sequence[_Stream]) -> Iterable[ReadWarning]:
+    first = heads[0].curve
+    for other in heads[1:]:
+        if other.curve.name != first.name or other.curve.series.source == first.series.source:
+            continue
+        share = _agreement(first, other.curve)
+        if share is not None:
+            message = (
+                f"{first.name} agrees with {first.series.source} on {share:.0%} of the common steps; "
+                f"both are judged as separate series"
+            )
+            yield ReadWarning("cross-check", other.curve.series.source, message)
+
+
+# --- a key that goes missing -------------------------------------------------------------------------------------
+
+
+def _missing_loss(stored: Sequence[StoredSeries], points: Mapping[int, StoredPoints]) -> list[Event]:
+    """Rows from which the loss vanished while what was always logged with it goes on (Megatron does so on NaN)."""
+    events = []
+    by_part: dict[int, list[StoredSeries]] = {}
+    for series in stored:
+        if series.series.id in points:
+            by_part.setdefault(series.part, []).append(series)
+    for group in by_part.values():
+        losses = [s for s in group if s.series.role == "train_loss" and s.series.rank is None]
+        if losses:
+            loss = max(losses, key=lambda s: s.n)
+            events += _missing_rows(loss, [s for s in group if s is not loss], points)
+    return events
+
+
+def _missing_rows(
+    loss: StoredSeries, others: Iterable[StoredSeries], points: Mapping[int, StoredPoints]
+) -> list[Event]:
+    present = points[loss.series.id].seq
+    if len(present) < _COMPANIONS_BEFORE:
+        return []
+    for other in others:
+        companion = points[other.series.id]
+        with_loss = np.isin(companion.seq, present)
+        gone = np.flatnonzero(~with_loss)
+        together = int(gone[0]) if len(gone) else len(with_loss)
+        if (
+            not len(gone)
+            or together < _COMPANIONS_BEFORE
+            or together < np.searchsorted(present, companion.seq[gone[0]])
+        ):
+            continue
+        starts = gone[np.diff(gone, prepend=-2) > 1]
+        name, source = loss.series.name, loss.series.source
+        return [
+            Event(
+                kind="missing-loss",
+                step=int(companion.step[i]),
+                wall_time=None if np.isnan(companion.time[i]) else float(companion.time[i]),
+                text=f"{name} is missing from this row while {other.series.name} goes on",
+                source=source,
+                line=int(companion.seq[i]),
+            )
+            for i in starts[:100]
+        ]
+    return []

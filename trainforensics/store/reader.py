@@ -1,0 +1,198 @@
+"""Reads runs back from a store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from trainforensics.errors import UsageError
+from trainforensics.importers.base import EMPTY, NULL, STATES
+from trainforensics.model import Axis, Checkpoint, Event, ReadWarning, Segment, Series, SourceSummary
+from trainforensics.store import schema
+from trainforensics.store.writer import read_manifest
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_NO_NUMBER = frozenset({STATES[NULL], STATES[EMPTY]})
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSeries:
+    """A series as stored, with its counts; `stream` tells which sources continue one another."""
+
+    series: Series
+    stream: int
+    part: int
+    n: int
+    n_nonfinite: int
+    first_step: int | None
+    last_step: int | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredPoints:
+    """Numbers of one series in the order of the source, shape (n,); `time` in seconds since the epoch, NaN unknown."""
+
+    step: NDArray[np.int64]
+    value: NDArray[np.float64]
+    time: NDArray[np.float64]
+    segment: NDArray[np.int32]
+    seq: NDArray[np.int64]
+
+
+class StoredRun:
+    """One run of a store. Reads on first use."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._document: dict[str, Any] = json.loads((folder / schema.RUN_FILE).read_text("utf-8"))
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return str(self._document["run"])
+
+    @property
+    def logs(self) -> Path:
+        """The folder its logs were read from."""
+        return Path(self._document["logs"])
+
+    @property
+    def axis(self) -> Axis:
+        """The step axis."""
+        return Axis(**self._document["axis"])
+
+    @property
+    def grouping(self) -> str:
+        """Why these sources are one run."""
+        return str(self._document["grouping"])
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """What the run said about itself."""
+        return dict(self._document["config"])
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """Process lives."""
+        return tuple(Segment(**segment) for segment in self._document["segments"])
+
+    @property
+    def checkpoints(self) -> tuple[Checkpoint, ...]:
+        """Checkpoints beside the logs."""
+        return tuple(Checkpoint(**checkpoint) for checkpoint in self._document["checkpoints"])
+
+    @property
+    def sources(self) -> tuple[SourceSummary, ...]:
+        """The files the run was read from."""
+        return tuple(
+            SourceSummary(s["path"], s["format"], s["points"], tuple(ReadWarning(**w) for w in s["warnings"]))
+            for s in self._document["sources"]
+        )
+
+    @cached_property
+    def series(self) -> tuple[StoredSeries, ...]:
+        """Every series of every source."""
+        streams = [source["stream"] for source in self._document["sources"] if source["stream"] is not None]
+        parts = self._part_of_series
+        rows = pq.read_table(self.folder / schema.SERIES_FILE).to_pylist()
+        return tuple(
+            StoredSeries(
+                Series(r["id"], r["name"], r["source"], None, r["rank"], r["layer"], r["expert"], r["domain"]),
+                streams[parts[r["id"]]],
+                parts[r["id"]],
+                r["n"],
+                r["n_nonfinite"],
+                r["first_step"],
+                r["last_step"],
+            )
+            for r in rows
+        )
+
+    @property
+    def _part_of_series(self) -> list[int]:
+        counts = [source["series"] for source in self._document["sources"] if source["stream"] is not None]
+        return [part for part, count in enumerate(counts) for _ in range(count)]
+
+    @cached_property
+    def events(self) -> tuple[Event, ...]:
+        """What the log says happened, in the order of the sources."""
+        rows = pq.read_table(self.folder / schema.EVENTS_FILE).to_pylist()
+        for row in rows:
+            row["wall_time"] = row["wall_time"].timestamp() if row["wall_time"] is not None else None
+        return tuple(Event(**row) for row in rows)
+
+    def points(self) -> dict[int, StoredPoints]:
+        """Numbers of every series, by series id."""
+        result: dict[int, StoredPoints] = {}
+        for file in sorted((self.folder / schema.POINTS_FOLDER).glob("*.parquet")):
+            result |= _read_part(file)
+        return result
+
+    def batches(self) -> pl.LazyFrame | None:
+        """The batch manifest with its canonical columns, or None where none was logged."""
+        import polars as pl  # noqa: PLC0415  (only where blame looks)
+
+        files = sorted((self.folder / schema.BATCHES_FOLDER).glob("*.parquet"))
+        if not files:
+            return None
+        return pl.concat([pl.scan_parquet(file) for file in files], how="diagonal_relaxed")
+
+
+def _read_part(file: Path) -> dict[int, StoredPoints]:
+    table = pq.read_table(file, columns=["series", "segment", "seq", "step", "wall_time", "value", "state"])
+    columns = {name: table.column(name) for name in ("series", "segment", "seq", "step", "value")}
+    arrays = {name: column.to_numpy() for name, column in columns.items()}
+    wall = table.column("wall_time").to_numpy()  # datetime64 in microseconds, NaT where unknown
+    arrays["time"] = np.where(np.isnat(wall), np.nan, wall.astype(np.int64) / 1e6)
+    number = ~_without_number(table.column("state"))
+    order = np.argsort(arrays["series"], kind="stable")
+    order = order[number[order]]
+    ids, starts = np.unique(arrays["series"][order], return_index=True)
+    bounds = [*starts.tolist(), len(order)]
+    result = {}
+    for i, series in enumerate(ids.tolist()):
+        rows = order[bounds[i] : bounds[i + 1]]
+        result[series] = StoredPoints(*(arrays[name][rows] for name in ("step", "value", "time", "segment", "seq")))
+    return result
+
+
+def _without_number(state: pa.ChunkedArray[Any]) -> NDArray[np.bool_]:
+    """Rows whose state says that there is no number. A chunk's dictionary may hold any of the states, in any order."""
+    masks = [
+        np.isin(
+            chunk.indices.to_numpy(), [i for i, name in enumerate(chunk.dictionary.to_pylist()) if name in _NO_NUMBER]
+        )
+        for chunk in state.chunks
+        if isinstance(chunk, pa.DictionaryArray)
+    ]
+    return np.concatenate(masks) if masks else np.zeros(0, bool)
+
+
+def runs_of(store: Path) -> dict[str, Path]:
+    """Run name -> its folder. Raises UsageError where the folder is no store of this schema."""
+    runs = read_manifest(store)
+    if not runs:
+        raise UsageError(
+            f"{store}: not a trainforensics store (no readable {schema.MANIFEST}); run analyze or import first"
+        )
+    return {name: store / folder for name, folder in runs.items()}
+
+
+def open_run(store: Path, name: str) -> StoredRun:
+    """One run of a store."""
+    runs = runs_of(store)
+    if name not in runs:
+        known = ", ".join(sorted(runs)[:8])
+        raise UsageError(f"{store}: no run {name!r}; it has {known}")
+    return StoredRun(runs[name])

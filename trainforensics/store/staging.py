@@ -1,0 +1,244 @@
+"""Reads one source through its importer into a spool of bounded memory, with statistics per series."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from trainforensics.discovery import SourceFile
+from trainforensics.importers.base import EMPTY, NULL, Batches, Config, Identity, Points, Source
+from trainforensics.model import Axis, Event, ReadWarning
+
+BLOCK_ROWS = 1 << 18
+BLOCKS_IN_MEMORY = 8
+NO_TIME = np.iinfo(np.int64).min
+
+Block = dict[str, NDArray[Any]]
+_DTYPES: dict[str, Any] = {
+    "series": np.int32, "segment": np.int32, "seq": np.int64, "step": np.int64,
+    "wall_time": np.int64, "value": np.float64, "state": np.uint8,
+}  # fmt: skip
+
+
+class Spool:
+    """Points of one source in its own order: blocks of arrays, on disk once they are many."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._open: dict[str, list[NDArray[Any]]] = {name: [] for name in _DTYPES}
+        self._open_rows = 0
+        self._blocks: list[Block] = []
+        self._writer: pq.ParquetWriter | None = None
+        self.rows = 0
+
+    def append(self, columns: Block) -> None:
+        """Add rows; every column of the points schema, equally long."""
+        for name, values in columns.items():
+            self._open[name].append(values)
+        n = len(columns["step"])
+        self._open_rows += n
+        self.rows += n
+        if self._open_rows >= BLOCK_ROWS:
+            self._close_block()
+
+    def finish(self) -> None:
+        """Close what is open; nothing is appended afterwards."""
+        if self._open_rows:
+            self._close_block()
+        if self._writer is not None:
+            self._writer.close()
+
+    def blocks(self, columns: tuple[str, ...] = tuple(_DTYPES)) -> Iterator[Block]:
+        """The rows again, in order, block by block."""
+        if self._writer is not None:
+            with pq.ParquetFile(self._file) as file:
+                for group in range(file.num_row_groups):
+                    table = file.read_row_group(group, columns=list(columns))
+                    yield {name: table.column(name).to_numpy() for name in columns}
+        yield from self._blocks
+
+    def _close_block(self) -> None:
+        self._blocks.append({name: np.concatenate(parts) for name, parts in self._open.items()})
+        self._open = {name: [] for name in _DTYPES}
+        self._open_rows = 0
+        if len(self._blocks) > BLOCKS_IN_MEMORY:
+            self._spill()
+
+    def _spill(self) -> None:
+        for block in self._blocks:
+            table = pa.table(dict(block))
+            if self._writer is None:
+                self._writer = pq.ParquetWriter(self._file, table.schema, compression="lz4", use_dictionary=False)
+            self._writer.write_table(table)
+        self._blocks = []
+
+
+@dataclass(slots=True)
+class SeriesStats:
+    """A series of one source. Steps in the order of the source; wall times in microseconds."""
+
+    name: str
+    rank: int | None
+    run: str
+    n: int = 0
+    n_nonfinite: int = 0
+    first_step: int | None = None
+    last_step: int | None = None
+    min_step: int | None = None
+    max_step: int | None = None
+    first_wall: int | None = None
+    last_wall: int | None = None
+    _last: tuple[int, float] | None = None
+
+    def fresh(self, step: NDArray[np.int64], value: NDArray[np.float64]) -> NDArray[np.bool_] | None:
+        """Mask of rows that do not merely repeat the row before (a reprinted line); None where all are fresh."""
+        previous_step = np.empty_like(step)
+        previous_value = np.empty_like(value)
+        previous_step[1:], previous_value[1:] = step[:-1], value[:-1]
+        previous_step[0], previous_value[0] = self._last or (step[0] - 1, 0.0)
+        same = previous_step == step
+        if not same.any():
+            return None
+        same &= (previous_value == value) | (np.isnan(previous_value) & np.isnan(value))
+        return ~same if same.any() else None
+
+    def add(self, step: NDArray[np.int64], value: NDArray[np.float64], wall: NDArray[np.int64] | None) -> None:
+        """Count rows that carry a number."""
+        self.n += len(step)
+        self.n_nonfinite += int(len(value) - np.count_nonzero(np.isfinite(value)))
+        low, high = int(step.min()), int(step.max())
+        if self.first_step is None:
+            self.first_step, self.min_step, self.max_step = int(step[0]), low, high
+        self.last_step = int(step[-1])
+        self.min_step, self.max_step = min(self.min_step or low, low), max(self.max_step or high, high)
+        self._last = (int(step[-1]), float(value[-1]))
+        if wall is not None and len(known := wall[wall != NO_TIME]):
+            self.first_wall = int(known[0]) if self.first_wall is None else self.first_wall
+            self.last_wall = int(known[-1])
+
+
+@dataclass(slots=True, eq=False)
+class Staged:
+    """What one source held. `series` is indexed by the spool's local series ids."""
+
+    source: SourceFile
+    spool: Spool
+    series: list[SeriesStats] = field(default_factory=list)
+    batches: list[Path] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    config: dict[str, Any] = field(default_factory=dict)
+    identities: dict[str, str] = field(default_factory=dict)
+    axis: Axis | None = None
+    warnings: list[ReadWarning] = field(default_factory=list)
+
+    @property
+    def points(self) -> int:
+        """How many numbers were read."""
+        return sum(series.n for series in self.series)
+
+    @property
+    def has_context(self) -> bool:
+        """Whether there is anything here that runs nearby could use."""
+        return bool(self.batches or self.events or self.config)
+
+
+class _BatchParts:
+    """Manifest rows as Parquet parts; a new part wherever the columns change."""
+
+    def __init__(self, folder: Path, stem: str) -> None:
+        self._folder, self._stem = folder, stem
+        self._writer: pq.ParquetWriter | None = None
+        self._schema: pa.Schema | None = None
+        self.paths: list[Path] = []
+
+    def write(self, table: pa.Table) -> None:
+        if self._writer is None or self._schema != table.schema:
+            self.close()
+            path = self._folder / f"{self._stem}-{len(self.paths)}.parquet"
+            self._schema = table.schema
+            self._writer = pq.ParquetWriter(path, table.schema, compression="zstd", write_statistics=True)
+            self.paths.append(path)
+        self._writer.write_table(table)
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+
+def stage(importer: ModuleType, source: SourceFile, folder: Path, stem: str, options: dict[str, str]) -> Staged:
+    """Stream a source into `folder`. An importer that fails midway costs what follows, with a warning."""
+    staged = Staged(source, Spool(folder / f"{stem}.points.parquet"))
+    parts = _BatchParts(folder, f"{stem}.batches")
+    ids: dict[tuple[str, str, int | None], int] = {}
+    try:
+        for record in importer.read(Source(source.path, source.label, options)):
+            match record:
+                case Points():
+                    _add_points(staged, ids, record)
+                case Batches():
+                    parts.write(record.table)
+                case Event():
+                    staged.events.append(record)
+                case Config():
+                    staged.config = {**record.values, **staged.config}
+                case Identity():
+                    staged.identities[record.run] = record.run_id
+                case Axis():
+                    staged.axis = staged.axis or record
+                case ReadWarning():
+                    staged.warnings.append(record)
+    except Exception as error:
+        staged.warnings.append(
+            ReadWarning(
+                "importer-error", source.label, f"the {source.format} importer failed: {error!r}; kept what came before"
+            )
+        )
+    finally:
+        staged.spool.finish()
+        parts.close()
+    staged.batches = parts.paths
+    return staged
+
+
+def _add_points(staged: Staged, ids: dict[tuple[str, str, int | None], int], points: Points) -> None:
+    if not len(points.step):
+        return
+    key = (points.run, points.name, points.rank)
+    if key not in ids:
+        ids[key] = len(staged.series)
+        staged.series.append(SeriesStats(points.name, points.rank, points.run))
+    series = staged.series[ids[key]]
+    columns = _columns(points, ids[key])
+    fresh = series.fresh(columns["step"], columns["value"])
+    if fresh is not None:
+        columns = {name: values[fresh] for name, values in columns.items()}
+    if not len(columns["step"]):
+        return
+    staged.spool.append(columns)
+    numbers = (columns["state"] != NULL) & (columns["state"] != EMPTY)
+    if numbers.all():
+        series.add(columns["step"], columns["value"], columns["wall_time"])
+    elif numbers.any():
+        series.add(columns["step"][numbers], columns["value"][numbers], columns["wall_time"][numbers])
+
+
+def _columns(points: Points, series: int) -> Block:
+    n = len(points.step)
+    return {
+        "series": np.full(n, series, np.int32),
+        "segment": np.zeros(n, np.int32) if points.segment is None else points.segment.astype(np.int32, copy=False),
+        "seq": points.seq.astype(np.int64, copy=False),
+        "step": points.step.astype(np.int64, copy=False),
+        "wall_time": np.full(n, NO_TIME) if points.wall_time is None else points.wall_time.astype(np.int64, copy=False),
+        "value": points.value.astype(np.float64, copy=False),
+        "state": np.zeros(n, np.uint8) if points.state is None else points.state.astype(np.uint8, copy=False),
+    }

@@ -1,0 +1,306 @@
+"""Imports candidates into a store: each source staged, runs assembled, then written; the manifest last."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from trainforensics import registry
+from trainforensics.discovery import Candidate
+from trainforensics.model import Axis, Event, Segment, Skipped
+from trainforensics.store import schema
+from trainforensics.store.assembly import Life, Member, Plan, assemble, series_prefix
+from trainforensics.store.staging import NO_TIME, Block, Staged, stage
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """Runs written, in order, and sources that held nothing a run could use."""
+
+    runs: tuple[str, ...]
+    skipped: tuple[Skipped, ...]
+
+
+def import_candidates(
+    candidates: Sequence[Candidate], store: Path, options: Mapping[str, str], progress: Progress | None = None
+) -> Imported:
+    """Write every run of the candidates into `store`, replacing runs of the same name.
+
+    Metrics files become runs; a candidate without a number lends its manifests, configuration and events to every run
+    at or below its folder.
+    """
+    staging = store / f".staging-{uuid.uuid4().hex[:8]}"
+    staging.mkdir(parents=True)
+    try:
+        staged = _stage_all(candidates, staging, dict(options), progress)
+        plans, skipped = _plan_all(staged)
+        for candidate, plan in plans:
+            _write_run(store, candidate, plan)
+        names = tuple(plan.name for _, plan in plans)
+        _write_manifest(store, names)
+        return Imported(names, tuple(skipped))
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _stage_all(
+    candidates: Sequence[Candidate], folder: Path, options: dict[str, str], progress: Progress | None
+) -> list[tuple[Candidate, list[Staged]]]:
+    importers = {module.FORMAT: module for module in registry.importers().modules}
+    total = sum(len(candidate.sources) for candidate in candidates)
+    done, result = 0, []
+    for candidate in candidates:
+        staged = []
+        for source in candidate.sources:
+            if progress is not None:
+                progress(f"{candidate.name}: {source.label}", done, total)
+            staged.append(stage(importers[source.format], source, folder, f"{done:06d}", options))
+            done += 1
+        result.append((candidate, staged))
+    return result
+
+
+def _plan_all(imported: list[tuple[Candidate, list[Staged]]]) -> tuple[list[tuple[Candidate, Plan]], list[Skipped]]:
+    plans: list[tuple[Candidate, Plan]] = []
+    taken: set[str] = set()
+    for candidate, staged in imported:
+        for plan in assemble(candidate.name, staged):
+            plan.name = _unique(plan.name, taken)
+            plans.append((candidate, plan))
+    skipped = []
+    for candidate, staged in imported:
+        for source in staged:
+            if source.points:
+                continue
+            served = _served(candidate, plans) if source.has_context else []
+            for plan in served:
+                plan.context.append(source)
+            if not served:
+                skipped.append(Skipped(str(source.source.path), _unused(source)))
+    return plans, skipped
+
+
+def _served(candidate: Candidate, plans: list[tuple[Candidate, Plan]]) -> list[Plan]:
+    """Runs at or below the folder; failing that, the only run at or below the nearest folder above that has any."""
+    here = candidate.folder.absolute()
+    below = [plan for other, plan in plans if other.folder.absolute().is_relative_to(here)]
+    if below:
+        return below
+    for parent in here.parents:
+        near = [plan for other, plan in plans if other.folder.absolute().is_relative_to(parent)]
+        if near:
+            return near if len(near) == 1 and near[0].name.split("/")[0] == candidate.name.split("/")[0] else []
+    return []
+
+
+def _unused(source: Staged) -> str:
+    if source.warnings:
+        return f"{source.source.format}: no metrics; {source.warnings[0].message}"
+    what = "metadata that no run uses" if source.has_context else "nothing that can be judged"
+    return f"read as {source.source.format}: {what}"
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    unique, count = name, 1
+    while unique in taken:
+        count += 1
+        unique = f"{name}-{count}"
+    taken.add(unique)
+    return unique
+
+
+# --- one run -----------------------------------------------------------------------------------------------------
+
+
+def _write_run(store: Path, candidate: Candidate, plan: Plan) -> None:
+    final = store / schema.encode(plan.name)
+    folder = store / f".{uuid.uuid4().hex[:8]}.tmp"
+    (folder / schema.POINTS_FOLDER).mkdir(parents=True)
+    series: list[dict[str, Any]] = []
+    sources: list[dict[str, Any]] = []
+    for number, member in enumerate(plan.members):
+        _write_points(folder / schema.POINTS_FOLDER / f"{number:04d}.parquet", member, series)
+        points = sum(member.unit.staged.series[i].n for i in member.unit.series)
+        sources.append(_source_entry(member.unit.staged, points, len(member.unit.series), member.stream))
+    everything = list(dict.fromkeys([*(member.unit.staged for member in plan.members), *plan.context]))
+    sources += [_source_entry(staged) for staged in plan.context]
+    pq.write_table(pa.Table.from_pylist(series, schema.SERIES), folder / schema.SERIES_FILE)
+    _write_events(folder / schema.EVENTS_FILE, everything)
+    _link_batches(folder / schema.BATCHES_FOLDER, [path for staged in everything for path in staged.batches])
+    document = {
+        "schema": schema.STORE_SCHEMA,
+        "run": plan.name,
+        "logs": str(candidate.folder.absolute()),
+        "axis": asdict(_axis(plan)),
+        "grouping": plan.grouping,
+        "sources": sources,
+        "segments": [asdict(segment) for segment in _segments(plan.members)],
+        "checkpoints": [asdict(checkpoint) for checkpoint in candidate.checkpoints],
+        "config": _merged_config(everything),
+    }
+    text = json.dumps(document, ensure_ascii=False, default=str, indent=1)
+    (folder / schema.RUN_FILE).write_text(text, encoding="utf-8", errors="backslashreplace")
+    if final.exists():
+        shutil.rmtree(final)
+    folder.rename(final)
+
+
+def _source_entry(staged: Staged, points: int = 0, series: int = 0, stream: int | None = None) -> dict[str, Any]:
+    return {
+        "path": staged.source.label,
+        "format": staged.source.format,
+        "points": points,
+        "stream": stream,
+        "series": series,
+        "warnings": [asdict(warning) for warning in staged.warnings],
+    }
+
+
+def _write_points(file: Path, member: Member, series: list[dict[str, Any]]) -> None:
+    """One part: the unit's rows in the order of the source, ids of the run, segments of the run."""
+    unit = member.unit
+    whole = len(unit.series) == len(unit.staged.series)
+    ids = np.full(len(unit.staged.series), -1, np.int32)
+    prefix = "/".join(part for part in PurePosixPath(unit.label).parent.parts if series_prefix(part))
+    for local in unit.series:
+        ids[local] = len(series)
+        series.append(_series_row(len(series), member, local, prefix))
+    starts = np.array([life.start for life in unit.lives])
+    with pq.ParquetWriter(file, schema.POINTS, compression="zstd", compression_level=1) as writer:
+        for block in unit.staged.spool.blocks():
+            mapped = ids[block["series"]]
+            kept = block if whole else {name: column[mapped >= 0] for name, column in block.items()}
+            writer.write_table(_points_table(kept, mapped if whole else mapped[mapped >= 0], starts, member.first_life))
+
+
+def _points_table(block: Block, ids: np.ndarray[Any, Any], starts: np.ndarray[Any, Any], first_life: int) -> pa.Table:
+    segment = np.searchsorted(starts, block["seq"], side="right") - 1 + first_life
+    wall = pa.array(block["wall_time"], pa.int64(), mask=block["wall_time"] == NO_TIME)
+    columns = [
+        pa.array(ids, pa.int32()),
+        pa.array(segment.astype(np.int32)),
+        pa.array(block["seq"]),
+        pa.array(block["step"]),
+        wall.cast(pa.timestamp("us", tz="UTC")),
+        pa.array(block["value"]),
+        pa.DictionaryArray.from_arrays(block["state"].astype(np.int8), schema.STATE_NAMES),
+    ]
+    return pa.table(columns, schema=schema.POINTS)
+
+
+def _series_row(number: int, member: Member, local: int, prefix: str) -> dict[str, Any]:
+    stats = member.unit.staged.series[local]
+    return {
+        "id": number,
+        "name": f"{prefix}/{stats.name}" if prefix else stats.name,
+        "source": member.unit.label,
+        "rank": stats.rank if stats.rank is not None else member.unit.rank,
+        "n": stats.n,
+        "n_nonfinite": stats.n_nonfinite,
+        "first_step": stats.first_step,
+        "last_step": stats.last_step,
+    }
+
+
+def _axis(plan: Plan) -> Axis:
+    stated = [member.unit.staged.axis for member in plan.members if member.unit.staged.axis is not None]
+    return stated[0] if stated else Axis("step", "step")
+
+
+def _segments(members: Iterable[Member]) -> list[Segment]:
+    """Lives of the longest chain of sources."""
+    chains: dict[int, list[tuple[int, Life]]] = {}
+    for member in members:
+        chain = chains.setdefault(member.stream, [])
+        chain += [(member.first_life + i, life) for i, life in enumerate(member.unit.lives)]
+    longest = max(chains.values(), key=len)
+    return [Segment(i, life.first_step, life.last_step, _iso(life.started)) for i, life in longest]
+
+
+def _iso(wall: int) -> str | None:
+    if wall == NO_TIME:
+        return None
+    return datetime.fromtimestamp(wall / 1e6, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _merged_config(staged: Iterable[Staged]) -> dict[str, Any]:
+    merged: dict[str, Any] = {}
+    for source in staged:
+        merged = {**source.config, **merged}
+    return merged
+
+
+def _write_events(file: Path, staged: Iterable[Staged]) -> None:
+    rows = [_event_row(event, source.source.label) for source in staged for event in source.events]
+    pq.write_table(pa.Table.from_pylist(rows, schema.EVENTS), file)
+
+
+def _event_row(event: Event, label: str) -> dict[str, Any]:
+    row = asdict(event)
+    row["wall_time"] = None if event.wall_time is None else int(event.wall_time * 1e6)
+    row["source"] = event.source or label
+    row["text"] = event.text.encode("utf-8", "backslashreplace").decode()
+    return row
+
+
+def _link_batches(folder: Path, parts: list[Path]) -> None:
+    """Give the run its manifest parts; a manifest that serves many runs takes its space once where links work."""
+    if not parts:
+        return
+    folder.mkdir()
+    for part in parts:
+        target = folder / part.name.replace(".batches", "")
+        try:
+            os.link(part, target)
+        except OSError:
+            shutil.copyfile(part, target)
+
+
+# --- the manifest ------------------------------------------------------------------------------------------------
+
+
+def _write_manifest(store: Path, imported: Iterable[str]) -> None:
+    """List the store's runs; written to a temporary name and renamed, so that a store is complete or not there."""
+    runs = {**read_manifest(store), **{name: schema.encode(name) for name in imported}}
+    temporary = store / f"{schema.MANIFEST}.tmp"
+    document = {"schema": schema.STORE_SCHEMA, "runs": runs}
+    temporary.write_text(
+        json.dumps(document, ensure_ascii=False, indent=1), encoding="utf-8", errors="backslashreplace"
+    )
+    temporary.replace(store / schema.MANIFEST)
+
+
+def read_manifest(store: Path) -> dict[str, str]:
+    """Run name -> folder; empty where there is no readable manifest."""
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        document = json.loads((store / schema.MANIFEST).read_text("utf-8"))
+        if document["schema"] == schema.STORE_SCHEMA:
+            return dict(document["runs"])
+    return {}
+
+
+def drop_runs(store: Path, names: Iterable[str]) -> None:
+    """Take runs out of the store; the manifest first, so that it never names what is gone."""
+    runs = read_manifest(store)
+    gone = {name: runs.pop(name) for name in list(names) if name in runs}
+    if not gone:
+        return
+    temporary = store / f"{schema.MANIFEST}.tmp"
+    temporary.write_text(json.dumps({"schema": schema.STORE_SCHEMA, "runs": runs}, ensure_ascii=False, indent=1))
+    temporary.replace(store / schema.MANIFEST)
+    for folder in gone.values():
+        shutil.rmtree(store / folder, ignore_errors=True)
