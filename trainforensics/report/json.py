@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
 from trainforensics.errors import UsageError
-from trainforensics.model import SCHEMA, Index, RunResult
+from trainforensics.model import SCHEMA, Blame, Index, RunResult
 
 RESULT_NAME = "result.json"
 
@@ -40,6 +40,11 @@ def dump_run(result: RunResult) -> bytes:
 def dump_index(index: Index) -> bytes:
     """The index as indented UTF-8 JSON."""
     return _dump(_index(), index)
+
+
+def dump_blame(blame: Blame) -> bytes:
+    """One blame answer, as it stands in an incident."""
+    return _bytes(TypeAdapter(Blame).dump_python(blame, by_alias=True, warnings=False))
 
 
 def load_run(data: bytes, where: str = RESULT_NAME) -> RunResult:
@@ -78,7 +83,10 @@ def is_saved_result(path: Path) -> bool:
 
 def _dump(adapter: TypeAdapter[T], value: T) -> bytes:
     document = adapter.dump_python(value, by_alias=True, warnings=False)
-    document = {"schema": document.pop("schema"), **document}
+    return _bytes({"schema": document.pop("schema"), **document})
+
+
+def _bytes(document: dict[str, Any]) -> bytes:
     try:
         return to_json(document, indent=2, inf_nan_mode="strings", fallback=_plain) + b"\n"
     except ValueError:  # a lone surrogate, as file names that are not UTF-8 have

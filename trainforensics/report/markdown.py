@@ -50,7 +50,7 @@ def render_run(result: RunResult, figures: Mapping[str, str] | None = None) -> s
 
 
 def render_index(index: Index, results: Sequence[RunResult]) -> str:
-    """All runs at a glance, most urgent first, with links to each run's report."""
+    """All runs at a glance, most urgent first, with links to each run's report; `results`: those of `index.runs`."""
     reports = {entry.run: str(Path(entry.result).with_name("report.md")) for entry in index.runs}
     rows = [_row(result, reports[result.run]) for result in narrative.by_urgency(results)]
     return _render("index.md.j2", index=index, results=results, rows=rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from trainforensics.kinds import SEVERITIES, is_alarm, severity_rank
 from trainforensics.model import Incident, RunResult, Suspect, Verdict
@@ -29,6 +30,7 @@ ENDINGS = {
     "ongoing": "the log ends while it was still going",
     "unknown": "the log does not say how it ended",
 }
+TIMELINE = "timeline"  # the name of the figure of the whole run
 FULL_PAGES = 12  # incidents told in full, with a figure; what comes after them is a line each
 NAMED_CONFIDENCE = 0.5  # a suspect or cause less likely than not is left to the incident's own section
 
@@ -70,6 +72,17 @@ def pages(result: RunResult) -> tuple[Page, ...]:
 def alarms(result: RunResult) -> list[Page]:
     """The pages of medium severity and above."""
     return [page for page in pages(result) if is_alarm(page.root.severity)]
+
+
+def figure_paths(result: RunResult) -> dict[str, str]:
+    """Every figure a run's report can show: "timeline" or an incident's id -> path relative to the report."""
+    shown = [page for page in alarms(result)[:FULL_PAGES] if page.root.onset_step is not None]
+    return {TIMELINE: "plots/timeline.png"} | {page.root.id: f"plots/incident-{page.number}.png" for page in shown}
+
+
+def figures_beside(result: RunResult, folder: Path) -> dict[str, str]:
+    """The figures of `figure_paths` that lie under `folder`."""
+    return {name: path for name, path in figure_paths(result).items() if (folder / path).is_file()}
 
 
 def heading(page: Page, result: RunResult) -> str:

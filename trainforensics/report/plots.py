@@ -18,11 +18,12 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from trainforensics.kinds import Severity
 from trainforensics.model import Incident, RunResult
 from trainforensics.report import panel
-from trainforensics.report.narrative import FULL_PAGES, Page, alarms, heading
+from trainforensics.report.narrative import TIMELINE, Page, alarms, figure_paths, heading
 from trainforensics.report.text import capital, number
 from trainforensics.signals import Curve, Signals
 
-TIMELINE = "timeline"
+__all__ = ["close_up_of", "draw", "figure_paths", "timeline"]
+
 DPI, WIDTH, PANEL_HEIGHT = 110, 9.0, 1.35
 ALARM: Mapping[Severity, str] = {"critical": "#D55E00", "high": "#D55E00", "medium": "#E69F00", "low": "#999999"}
 RESTART, CHECKPOINT, SAFE, OTHER = "#777777", "#0072B2", "#009E73", "#5A5A5A"
@@ -52,16 +53,15 @@ Key = tuple[str, Line2D]
 LineStyle = Literal["-", "--", "-.", ":"]
 
 
-def figure_paths(result: RunResult) -> dict[str, str]:
-    """Every figure a run's report can show: "timeline" or an incident's id -> path relative to the report."""
-    shown = [page for page in alarms(result)[:FULL_PAGES] if page.root.onset_step is not None]
-    return {TIMELINE: "plots/timeline.png"} | {page.root.id: f"plots/incident-{page.number}.png" for page in shown}
-
-
 def draw(result: RunResult, signals: Signals, folder: Path) -> dict[str, str]:
-    """Draw the run's figures under `folder`, where its report lies; returns those drawn, as `figure_paths` does."""
+    """Draw the run's figures under `folder`, where its report lies, in place of those of an earlier analysis.
+
+    Returns the figures drawn, as `figure_paths` does.
+    """
     drawn = {}
     paths = figure_paths(result)
+    for old in (folder / "plots").glob("*.png"):
+        old.unlink()
     for name, figure in _figures(result, signals, paths):
         target = folder / paths[name]
         target.parent.mkdir(parents=True, exist_ok=True)

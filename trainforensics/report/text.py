@@ -21,9 +21,14 @@ class Markdown(str):
     __slots__ = ()
 
 
+def one_line(text: str) -> str:
+    """Text of unknown origin on one line, without control characters or lone surrogates."""
+    return _CONTROL.sub(" ", text.encode("utf-8", "backslashreplace").decode("utf-8")).strip()
+
+
 def escape(text: str) -> Markdown:
     """Text of unknown origin as one line that Markdown and HTML show as it is; `code spans` stay code."""
-    pieces = _SPAN.split(_CONTROL.sub(" ", text).strip())
+    pieces = _SPAN.split(one_line(text))
     line = "".join(code(piece) if odd % 2 else _escaped(piece) for odd, piece in enumerate(pieces))
     return Markdown(_BLOCK_START.sub(lambda m: m[0] + "\\" if m[0].isdigit() else "\\" + m[0], line))
 
@@ -35,7 +40,7 @@ def _escaped(piece: str) -> str:
 
 def code(text: object) -> Markdown:
     """Text as a code span that also holds inside a table cell."""
-    line = _CONTROL.sub(" ", str(text)).strip() or " "
+    line = one_line(str(text)) or " "
     ticks = "`" * (1 + max((len(run) for run in re.findall("`+", line)), default=0))
     pad = " " if "`" in line else ""
     return Markdown(f"{ticks}{pad}{line}{pad}{ticks}".replace("|", "\\|"))

@@ -1,0 +1,50 @@
+"""`trainforensics blame`: which data fed a step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trainforensics.cli import inputs, options
+from trainforensics.cli.output import Form, Format
+
+RunPath = Annotated[
+    Path,
+    typer.Argument(metavar="PATH", help="Logs of one run, its result.json or --out folder.", show_default=False),
+]
+Step = Annotated[int, typer.Option("--step", metavar="N", help="The step in question.", show_default=False)]
+WindowSize = Annotated[
+    int | None,
+    typer.Option("--window", metavar="K", help="Steps back from it (to the point logged before).", show_default=False),
+]
+Rank = Annotated[int | None, typer.Option("--rank", metavar="R", help="Only this rank's batches.", show_default=False)]
+
+
+def blame(
+    path: RunPath,
+    step: Step,
+    window: WindowSize = None,
+    rank: Rank = None,
+    form: Form = Format.TABLE,
+    out: options.Out = None,
+    map_: options.Map = None,
+    config: options.ConfigFile = None,
+    quiet: options.Quiet = False,
+    no_progress: options.NoProgress = False,
+) -> None:
+    """Name the data that fed a step: batches, shards, documents."""
+    settings = options.settings_from(config, out=out, map=map_)
+    from trainforensics import blame as room  # noqa: PLC0415  (heavy; only once there is work)
+    from trainforensics.report import terminal  # noqa: PLC0415
+    from trainforensics.signals.load import load  # noqa: PLC0415
+
+    with options.progress_bar(show=not (quiet or no_progress)) as progress:
+        run = inputs.stored_run(path, settings, progress)
+    answer = room.at_step(load(run, settings), run.batches(), step, window, rank)
+    if form is Format.JSON:
+        print(terminal.blame_document(answer), end="")
+        return
+    for line in terminal.blame_lines(answer):
+        print(line)

@@ -1,0 +1,30 @@
+"""`trainforensics explain`: what a kind means."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from trainforensics.cli import options
+
+KindName = Annotated[
+    str | None,
+    typer.Argument(metavar="KIND_OR_CODE", help="A kind or code; all kinds are listed without.", show_default=False),
+]
+
+
+def explain(kind: KindName = None, color: options.ColorWhen = options.Color.AUTO) -> None:
+    """Say what a kind means: evidence, false positives, thresholds."""
+    from trainforensics.report import manual  # noqa: PLC0415
+
+    text = manual.overview() if kind is None else manual.page(manual.find_kind(kind))
+    plain = options.no_color(color)
+    if plain is True or (plain is None and not sys.stdout.isatty()):
+        print(text, end="")
+        return
+    from rich.console import Console  # noqa: PLC0415
+    from rich.markdown import Markdown  # noqa: PLC0415
+
+    Console(force_terminal=True if plain is False else None).print(Markdown(text))

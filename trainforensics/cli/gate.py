@@ -1,0 +1,81 @@
+"""`trainforensics gate`: results held against a policy, for CI."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trainforensics.cli import inputs, options
+
+if TYPE_CHECKING:
+    from trainforensics.gate import Decision, Policy
+    from trainforensics.model import RunResult
+
+FailOn = Annotated[
+    str | None,
+    typer.Option("--fail-on", metavar="SEVERITY", help="Lowest severity that fails (high).", show_default=False),
+]
+Require = Annotated[
+    list[str] | None,
+    typer.Option("--require", metavar="NAMES", help="Roles or kinds that must have been judged.", show_default=False),
+]
+
+
+def gate(
+    paths: options.Paths,
+    fail_on: FailOn = None,
+    require: Require = None,
+    out: options.Out = None,
+    select: options.Select = None,
+    ignore: options.Ignore = None,
+    map_: options.Map = None,
+    config: options.ConfigFile = None,
+    jobs: options.Jobs = None,
+    quiet: options.Quiet = False,
+    no_progress: options.NoProgress = False,
+) -> None:
+    """Pass (0) or fail (1) runs by a policy; 4 if it could not look. Takes logs, a result.json or an --out folder."""
+    settings = options.settings_from(
+        config,
+        out=out,
+        select=select,
+        ignore=ignore,
+        map=map_,
+        jobs=jobs,
+        fail_on=fail_on,
+        require=require,
+        plots=False,
+    )
+    from trainforensics import gate as policies  # noqa: PLC0415
+
+    policy = policies.Policy.of(settings)
+    with options.progress_bar(show=not (quiet or no_progress)) as progress:
+        results = inputs.results_of(paths, settings, progress)
+    decision = policies.judge(results, policy, settings)
+    _print(decision, results, policy, quiet)
+    raise typer.Exit(decision.exit_code)
+
+
+def _print(decision: Decision, results: Sequence[RunResult], policy: Policy, quiet: bool) -> None:
+    from trainforensics.report.text import number, one_line, plural  # noqa: PLC0415
+
+    for violation in decision.violations:
+        found = violation.incident
+        at = "" if found.onset_step is None else f" at step {number(found.onset_step)}"
+        summary = one_line(found.summary)
+        print(f"{one_line(violation.run)}: {found.severity} {found.kind} ({found.code}){at}: {summary}")
+    for blind in decision.blind:
+        print(f"{one_line(blind.run)}: could not judge: {one_line(blind.reason)}")
+    if quiet:
+        return
+    runs = plural(len(results), "run")
+    if decision.blind:
+        print(f"gate: could not judge {plural(len({b.run for b in decision.blind}), 'run')} of {len(results)}")
+    elif decision.violations:
+        failed = len({violation.run for violation in decision.violations})
+        count = plural(len(decision.violations), "violation")
+        print(f"gate: failed, {count} in {failed} of {runs}")
+    else:
+        print(f"gate: passed, {runs} without an incident of severity {policy.fail_on} or above")

@@ -1,0 +1,79 @@
+"""What a PATH argument may be: logs, a result.json, or an --out folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trainforensics.errors import UsageError
+
+if TYPE_CHECKING:
+    from trainforensics.config import Settings
+    from trainforensics.engine import Progress
+    from trainforensics.model import Index, RunResult
+    from trainforensics.store.reader import StoredRun
+
+
+def saved_results(path: Path) -> tuple[Index, tuple[RunResult, ...], Path]:
+    """The index, results and folder saved at `path`; a single run gets an index of its own.
+
+    Raises UsageError if `path` is not a saved result.
+    """
+    from trainforensics import __version__  # noqa: PLC0415
+    from trainforensics.model import Index, IndexEntry  # noqa: PLC0415
+    from trainforensics.report import json  # noqa: PLC0415
+
+    if not path.exists():
+        raise UsageError(f"{path}: no such file or folder")
+    index, results = json.load(path)
+    folder = path if path.is_dir() else path.parent
+    if index is None:
+        entries = tuple(IndexEntry(r.run, r.verdict, r.alarms, json.RESULT_NAME) for r in results)
+        index = Index({"name": "trainforensics", "version": __version__}, entries, store="")
+    return index, results, folder
+
+
+def results_of(paths: Sequence[Path], settings: Settings, progress: Progress | None) -> tuple[RunResult, ...]:
+    """Results to judge: saved ones as they are, logs analysed now (without figures)."""
+    from trainforensics.report import json  # noqa: PLC0415
+
+    saved = [path for path in paths if json.is_saved_result(path)]
+    logs = [path for path in paths if path not in saved]
+    results = [result for path in saved for result in saved_results(path)[1]]
+    if logs:
+        from trainforensics import engine  # noqa: PLC0415  (heavy; a saved result needs none of it)
+
+        results += engine.analyze(logs, settings, progress).runs
+    return tuple(results)
+
+
+def stored_run(path: Path, settings: Settings, progress: Progress | None) -> StoredRun:
+    """The one run at `path`, from its store; logs are imported first.
+
+    Raises UsageError where there are several runs, or where a saved result has no store beside it.
+    """
+    from trainforensics import engine  # noqa: PLC0415
+    from trainforensics.engine.output import STORE  # noqa: PLC0415
+    from trainforensics.report import json  # noqa: PLC0415
+    from trainforensics.store.reader import open_run  # noqa: PLC0415
+
+    if json.is_saved_result(path):
+        _, results, folder = saved_results(path)
+        names, out = [result.run for result in results], _out_folder(folder)
+    else:
+        names, out = list(engine.import_paths([path], settings, progress).runs), settings.out
+    if len(names) != 1:
+        shown = ", ".join(names[:8]) + (" ..." if len(names) > 8 else "")
+        raise UsageError(f"{path}: holds {len(names)} runs ({shown}); give the path of one of them")
+    return open_run(out / STORE, names[0])
+
+
+def _out_folder(folder: Path) -> Path:
+    """The --out folder that a result lies in, by its marker."""
+    from trainforensics.discovery import MARKER  # noqa: PLC0415
+
+    for candidate in (folder, *folder.absolute().parents):
+        if (candidate / MARKER).is_file():
+            return candidate
+    raise UsageError(f"{folder}: the store of this result is not there; give the logs instead")

@@ -1,0 +1,115 @@
+"""The page of a kind, from its detector's docstring and declaration. `explain` and docs/ show the same."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import re
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+
+from trainforensics import registry
+from trainforensics.detectors.base import Meta, Param
+from trainforensics.errors import UsageError
+from trainforensics.kinds import CODES, KINDS, Kind
+from trainforensics.report.text import capital, code, label, number
+
+SECTIONS = ("What it detects", "Why it matters", "Evidence", "False positives", "Example", "Parameters")
+WITHOUT_DETECTOR = {
+    "suspect-shard": "Raised by blame, as an effect of the incident whose data it names; it has no own detector.",
+}
+_HEADING = re.compile(rf"^({'|'.join(SECTIONS)}):\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Manual:
+    """One kind's page in parts. `summary` and `sections` are empty where no detector judges the kind."""
+
+    kind: Kind
+    meta: Meta | None
+    summary: str
+    sections: dict[str, str]
+
+
+def find_kind(name: str) -> Kind:
+    """The kind of a name or code, in any case. Raises UsageError with near matches."""
+    key = name.strip().lower().replace("_", "-").replace(" ", "-")
+    kind = KINDS.get(CODES.get(name.strip().upper(), key))
+    if kind is not None:
+        return kind
+    near = difflib.get_close_matches(key, [*KINDS, *map(str.lower, CODES)], n=3, cutoff=0.5)
+    shown = ", ".join(word if word in KINDS else word.upper() for word in near)
+    hint = f"did you mean {shown}?" if near else "`trainforensics explain` lists every kind"
+    raise UsageError(f"no kind or code {name!r}; {hint}")
+
+
+def manual(kind: Kind) -> Manual:
+    """What there is to say of a kind."""
+    module = _modules().get(kind.name)
+    if module is None:
+        return Manual(kind, None, "", {})
+    summary, sections = parse(module.__doc__ or "")
+    return Manual(kind, module.META, summary, sections)
+
+
+def parse(docstring: str) -> tuple[str, dict[str, str]]:
+    """Summary and sections of a detector's docstring, unindented."""
+    parts = _HEADING.split(inspect.cleandoc(docstring))
+    sections = {
+        name: inspect.cleandoc("\n" + body).strip() for name, body in zip(parts[1::2], parts[2::2], strict=True)
+    }
+    return parts[0].strip(), sections
+
+
+def page(kind: Kind) -> str:
+    """A kind's page in Markdown."""
+    found = manual(kind)
+    lines = [f"# {capital(label(kind.name))}", "", facts(found), ""]
+    if found.meta is None:
+        lines += [WITHOUT_DETECTOR.get(kind.name, "No detector judges this kind yet; it is never reported."), ""]
+        return "\n".join(lines)
+    lines += [found.summary, ""]
+    for name in SECTIONS[:-1]:
+        if name in found.sections:
+            lines += [f"## {name}", "", found.sections[name], ""]
+    lines += ["## Signals", "", _signals(found.meta), ""]
+    lines += ["## Parameters", "", *_parameters(kind, found.meta.params)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def facts(found: Manual) -> str:
+    """Name, code, family, severity and status in one line."""
+    kind = found.kind
+    status = f" · status: {found.meta.status}" if found.meta else ""
+    return f"`{kind.name}` · {kind.code} · family: {kind.family} · usual severity: {kind.severity}{status}"
+
+
+def overview() -> str:
+    """Every kind in a table, by family."""
+    judged = _modules()
+    lines = ["# Incident kinds", "", "| kind | code | family | usual severity | |", "|---|---|---|---|---|"]
+    for kind in KINDS.values():
+        told = parse(judged[kind.name].__doc__ or "")[0] if kind.name in judged else ""
+        told = " ".join(told.split()) or WITHOUT_DETECTOR.get(kind.name, "No detector yet.")
+        lines.append(f"| [{kind.name}]({kind.name}.md) | {kind.code} | {kind.family} | {kind.severity} | {told} |")
+    return "\n".join(lines) + "\n"
+
+
+def _signals(meta: Meta) -> str:
+    needs = ", ".join(" or ".join(map(code, need.split("|"))) for need in meta.needs) or "nothing in particular"
+    uses = ", ".join("every series" if role == "*" else code(role) for role in meta.uses)
+    return f"Needs {needs}." + (f" Uses {uses} where logged." if uses else "")
+
+
+def _parameters(kind: Kind, params: tuple[Param, ...]) -> list[str]:
+    if not params:
+        return ["None."]
+    rows = [f"| {code(p.name)} | {number(p.default)} | {capital(p.source)} |" for p in params]
+    setting = f"Set in `trainforensics.toml` under `[params.{kind.name}]`."
+    return ["| parameter | default | where it comes from |", "|---|---|---|", *rows, "", setting]
+
+
+@cache
+def _modules() -> dict[str, ModuleType]:
+    return {module.META.kind.name: module for module in registry.detectors().modules}

@@ -1,0 +1,143 @@
+"""What a command prints on stdout: the incidents of every run as a table, as Markdown, or as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from trainforensics.kinds import Severity
+from trainforensics.model import Blame, Incident, Index, RunResult, Verdict
+from trainforensics.report import narrative, text
+from trainforensics.report.json import dump_blame, dump_index, dump_run
+from trainforensics.report.markdown import render_index
+from trainforensics.report.text import one_line
+
+FORMATS = ("table", "json", "markdown")
+WIDTH_OF_A_PIPE = 180  # where stdout is no terminal there is no edge to wrap at
+MAX_QUIET_RUNS = 20  # stable runs listed one by one
+MAX_BATCHES = 20
+VERDICT_STYLE: dict[Verdict, str] = {
+    "failed": "bold red",
+    "unstable": "yellow",
+    "undecided": "magenta",
+    "stable": "green",
+}
+SEVERITY_STYLE: dict[Severity, str] = {"critical": "bold red", "high": "red", "medium": "yellow", "low": "dim"}
+
+
+def show(index: Index, results: Sequence[RunResult], form: str = "table", *, no_color: bool | None = None) -> None:
+    """Print results on stdout in one of `FORMATS`. `no_color`: True, False (force colour) or None (as stdout is)."""
+    if form == "json":
+        print(json_document(index, results))
+    elif form == "markdown":
+        print(render_index(index, results), end="")
+    else:
+        _print(incident_table(results), no_color)
+
+
+def where_report(out: Path) -> str:
+    """The line that says where to read on."""
+    return f"Report: {out / 'report.md'}"
+
+
+def json_document(index: Index, results: Sequence[RunResult]) -> str:
+    """The index with every run's whole result in place of its bare entry."""
+    document = json.loads(dump_index(index))
+    runs = {result.run: json.loads(dump_run(result)) for result in results}
+    document["runs"] = [entry | runs.get(entry["run"], {}) for entry in document["runs"]]
+    return json.dumps(document, indent=2, ensure_ascii=False)
+
+
+def incident_table(results: Sequence[RunResult]) -> Table:
+    """A row for each root alarm, most urgent run first; one row for a run without any."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=narrative.tally(results), title_justify="left")
+    for name in ("run", "verdict", "step", "incident", "severity", "sure", "likely cause", "suspect"):
+        table.add_column(name, overflow="fold", justify="right" if name == "sure" else "left")
+    quiet = 0
+    for result in narrative.by_urgency(results):
+        found = narrative.alarms(result)
+        if not found and result.verdict == "stable":
+            quiet += 1
+            if quiet > MAX_QUIET_RUNS:
+                continue
+        _add_run(table, result, found)
+    if quiet > MAX_QUIET_RUNS:
+        table.add_row(f"and {quiet - MAX_QUIET_RUNS} more", Text("stable", VERDICT_STYLE["stable"]))
+    return table
+
+
+def blame_lines(blame: Blame) -> Iterable[str]:
+    """A blame answer for a terminal: the window, the suspects, the batches."""
+    if blame.window is not None:
+        basis = f" ({blame.basis})" if blame.basis else ""
+        yield f"steps {text.span(*blame.window)}{basis}"
+    if blame.note:
+        yield one_line(blame.note)
+    for suspect in blame.suspects:
+        why = f": {one_line(suspect.why)}" if suspect.why else ""
+        p = "" if suspect.p_value is None else f", p = {text.number(suspect.p_value)}"
+        yield f"  {suspect.type} {one_line(suspect.id)} ({suspect.confidence:.2f}{p}){why}"
+    for row in blame.batches[:MAX_BATCHES]:
+        filled = (f"{name}={_value(value)}" for name, value in row.items() if value not in (None, "", []))
+        yield f"  batch: {' '.join(filled)}"
+    if len(blame.batches) > MAX_BATCHES:
+        yield f"  and {text.plural(len(blame.batches) - MAX_BATCHES, 'batch', 'batches')} more"
+
+
+def blame_document(blame: Blame) -> str:
+    """A blame answer as JSON, as it stands in an incident of result.json."""
+    return dump_blame(blame).decode()
+
+
+def _print(table: Table, no_color: bool | None) -> None:
+    console = Console(no_color=no_color, force_terminal=True if no_color is False else None, highlight=False)
+    if not sys.stdout.isatty():
+        console.width = WIDTH_OF_A_PIPE
+    with console.capture() as capture:
+        console.print(table)
+    print("\n".join(line.rstrip() for line in capture.get().splitlines()))
+
+
+def _add_run(table: Table, result: RunResult, found: Sequence[narrative.Page]) -> None:
+    name, verdict = one_line(result.run), Text(result.verdict, VERDICT_STYLE[result.verdict])
+    if not found:
+        table.add_row(Text(name), verdict, "-", "-" if result.verdict != "undecided" else Text(_gap(result)))
+    for place, page in enumerate(found):
+        root = page.root
+        table.add_row(
+            Text(name) if not place else "", verdict if not place else "", text.when(root), Text(_what(page)),
+            Text(root.severity, SEVERITY_STYLE[root.severity]), f"{root.confidence:.2f}", Text(_cause(root)),
+            Text(_suspect(root)),
+        )  # fmt: skip
+
+
+def _what(page: narrative.Page) -> str:
+    place = text.where(page.root.scope)
+    return narrative.chain(page) + (f" ({one_line(place)})" if place else "")
+
+
+def _cause(root: Incident) -> str:
+    return f"{root.causes[0].cause} ({root.causes[0].confidence:.2f})" if root.causes else "-"
+
+
+def _suspect(root: Incident) -> str:
+    suspect = narrative.top_suspect(root)
+    return f"{suspect.type} {one_line(suspect.id)} ({suspect.confidence:.2f})" if suspect else "-"
+
+
+def _gap(result: RunResult) -> str:
+    return one_line(result.not_judged[0].reason) if result.not_judged else "no usable loss"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return text.listing(map(str, value), 3)
+    return text.number(value) if isinstance(value, float) else one_line(str(value))
