@@ -1,0 +1,57 @@
+# `make demo` and `make test` need Python 3.11 with pip and create everything else themselves.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+OUT ?= trainforensics-out
+
+.PHONY: demo test lint types contracts fixtures docs bench-import bench-detect clean
+
+demo: $(VENV)/.installed ## Analyse the logs shipped in fixtures/ and say where the report is
+	$(BIN)/trainforensics analyze fixtures/runs --out $(OUT)
+
+test: $(VENV)/.dev ## The tests
+	$(BIN)/python -m pytest -n 2
+
+lint: $(VENV)/.dev ## Style
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev ## Strict types
+	$(BIN)/mypy
+
+contracts: $(VENV)/.dev ## Which room may import which
+	$(BIN)/lint-imports
+
+docs: $(VENV)/.installed ## Write docs/kinds/ again from the detectors' docstrings
+	$(BIN)/python docs/generate.py
+
+fixtures: $(VENV)/.fixtures ## Train the runs in fixtures/ again (PyTorch on the CPU)
+	$(BIN)/python -m fixtures.train
+
+bench-import: $(VENV)/.dev ## How fast logs are read
+	$(BIN)/python benchmarks/imports.py
+
+bench-detect: $(VENV)/.dev ## How good the verdicts are
+	$(BIN)/python benchmarks/detect.py
+
+clean:
+	rm -rf $(VENV) $(OUT)
+
+# pip of a fresh Python 3.11 is older than dependency groups (25.1).
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --constraint constraints.txt pip
+
+$(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) install --constraint constraints.txt --editable .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.installed
+	$(PIP) install --constraint constraints.txt --group dev
+	touch $@
+
+$(VENV)/.fixtures: $(VENV)/.installed
+	$(PIP) install --constraint constraints.txt --group fixtures
+	touch $@
