@@ -1,0 +1,326 @@
+"""The step axis of row-shaped logs: the declared global step, else iterations (completed ones added), else epochs,
+else samples, else the row number times the logging interval."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainforensics.importers.base import VALUE
+from trainforensics.importers.times import find_wall_column
+from trainforensics.model import Axis, AxisUnit
+
+if TYPE_CHECKING:
+    from trainforensics.importers.rows import Block, Cells
+
+# Names of step columns in the order of trust. The last path component counts; what leads it must be a neutral folder.
+_STEPS: tuple[tuple[str, ...], ...] = (
+    ("global_step", "globalstep", "global_steps", "global_iter", "global_iteration"),
+    ("step", "steps", "train_step", "training_step", "train_steps", "current_steps", "current_step", "opt_step",
+     "optimizer_step", "optimizer_steps", "step_num", "num_steps", "max_steps"),
+    ("iteration", "iter", "iterations", "iters", "iter_num", "it", "itr", "current_iter", "cur_iter", "iteration_num"),
+    ("num_updates", "n_updates", "nupdates", "num_update", "updates", "update", "update_step"),
+    ("batch", "batch_num", "batch_idx", "batches", "minibatch", "ba"),
+    ("total_timesteps", "timesteps", "timestep", "timesteps_total", "num_timesteps", "training_iteration"),
+)  # fmt: skip
+_FOLDERS = frozenset({"train", "trainer", "training", "time", "misc", "global", "progress", "metrics", "global_step"})
+_ITERATIONS = frozenset(
+    {
+        "iter",
+        "iteration",
+        "iterations",
+        "iters",
+        "it",
+        "itr",
+        "batch",
+        "batch_idx",
+        "batch_num",
+        "step",
+        "i",
+        "minibatch",
+    }
+)
+_EPOCHS = ("epoch", "epochs", "epoch_num", "current_epoch", "epoch_idx", "ep")
+_SAMPLES = (
+    "consumed_samples",
+    "consumed_train_samples",
+    "samples_seen",
+    "examples_seen",
+    "num_samples_seen",
+    "consumed_tokens",
+    "tokens_seen",
+    "n_tokens_seen",
+    "num_input_tokens_seen",
+)
+_VALIDATION_WORD = re.compile(r"(?:^|[^a-z])(val|valid|validation|eval|evaluation|test|dev)(?:$|[^a-z])", re.IGNORECASE)
+_INTERVALS = frozenset(
+    {
+        "logging_steps",
+        "log_interval",
+        "log_every_n_steps",
+        "log_every",
+        "log_freq",
+        "print_freq",
+        "logging_interval",
+        "print_every",
+        "log_steps",
+    }
+)
+_CONFIG_FILES = ("training_args.json", "args.json", "config.json", "train_config.json", "config.yaml", "hparams.yaml")
+_MAX_STEP = 2.0**62
+
+Kind = Literal["column", "epoch_iteration", "epoch", "sample", "row"]
+
+
+@dataclass(slots=True, eq=False)
+class StepAxis:
+    """A chosen axis, applied block after block. Rows without a step stay at the step of the row before."""
+
+    axis: Axis
+    kind: Kind
+    column: str = ""
+    epoch: str = ""
+    per_epoch: float = 0.0
+    first_epoch: float = 0.0
+    marker: str = ""
+    interval: int = 1
+    used: frozenset[str] = frozenset()
+    _last: int = 0
+    _rows: int = 0
+
+    def steps(self, block: Block, validation: NDArray[np.bool_] | None) -> NDArray[np.int64]:
+        """Step of every row, int64, shape (n,)."""
+        if self.kind == "row":
+            return self._row_numbers(block)
+        cells = block.columns.get(self.column)
+        n = len(block)
+        number = np.full(n, np.nan) if cells is None else np.where(cells.state == VALUE, cells.number, np.nan)
+        if self.kind == "epoch_iteration":
+            epoch = block.columns.get(self.epoch)
+            done = np.full(n, self.first_epoch) if epoch is None else epoch.number
+            number = (done - self.first_epoch) * self.per_epoch + number
+            if validation is not None:
+                number = np.where(validation, np.nan, number)
+        known = np.isfinite(number) & (np.abs(number) < _MAX_STEP)
+        step = self._carried(np.where(known, number, 0.0).astype(np.int64), known)
+        self._last = int(step[-1])
+        return step
+
+    def _carried(self, step: NDArray[np.int64], known: NDArray[np.bool_]) -> NDArray[np.int64]:
+        if known.all():
+            return step
+        at = np.maximum.accumulate(np.where(known, np.arange(len(step)), -1))
+        return np.where(at >= 0, step[np.maximum(at, 0)], self._last)
+
+    def _row_numbers(self, block: Block) -> NDArray[np.int64]:
+        marker = block.columns.get(self.marker)
+        counts = np.zeros(len(block), bool) if marker is None else marker.state != 255
+        rows = self._rows + np.cumsum(counts)
+        self._rows = int(rows[-1])
+        return np.asarray(np.maximum(rows, 1) * self.interval, dtype=np.int64)
+
+
+def choose(block: Block, validation: NDArray[np.bool_] | None, interval: int | None) -> StepAxis:
+    """The step axis of a source, judged on its first block."""
+    epoch = _find(block, _EPOCHS)
+    column = _step_column(block)
+    if column is not None:
+        restarting = _restarting(block, column, epoch, validation)
+        if restarting is not None and epoch is not None:
+            used = frozenset({column})
+            per_epoch, first = restarting
+            axis = Axis(f"{epoch} x {per_epoch:g} + {column}", "step")
+            return StepAxis(axis, "epoch_iteration", column, epoch, per_epoch, first, used=used)
+        return StepAxis(Axis(column, "step"), "column", column, used=_step_like(block, column))
+    if epoch is not None and _one_row_each(block, epoch):
+        return StepAxis(Axis(epoch, "epoch"), "epoch", epoch)
+    sample = _find(block, _SAMPLES)
+    if sample is not None:
+        return StepAxis(Axis(sample, "sample"), "sample", sample)
+    interval = interval or 1
+    unit: AxisUnit = "row" if interval == 1 else "step"
+    name = "row" if interval == 1 else f"row x {interval}"
+    return StepAxis(Axis(name, unit), "row", marker=_marker(block), interval=interval)
+
+
+def says_validation(name: str) -> bool:
+    """Whether a metric's name itself says that it was measured on validation data."""
+    return _VALIDATION_WORD.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)) is not None
+
+
+def is_step_name(name: str) -> bool:
+    """Whether a column of this name may hold the step, the epoch or the samples seen."""
+    return _rank_of(name) is not None or _plain(name) in {*_EPOCHS, *_SAMPLES, "_step"}
+
+
+def wall_column(columns: Mapping[str, Cells], used: frozenset[str]) -> str | None:
+    """The wall-time column, leaving out what serves as the step."""
+    return find_wall_column({name: cells for name, cells in columns.items() if name not in used})
+
+
+def logging_interval(config: Mapping[str, Any]) -> int | None:
+    """Steps per logged row as a configuration states it."""
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            found = logging_interval(value)
+            if found:
+                return found
+        elif str(key).rsplit(".", 1)[-1].lower() in _INTERVALS and isinstance(value, int | float) and value >= 1:
+            return int(value)
+    return None
+
+
+def logging_interval_beside(path: Path) -> int | None:
+    """Steps per logged row as a configuration file beside the log states it."""
+    for name in _CONFIG_FILES:
+        file = path.parent / name
+        try:
+            if not file.is_file() or file.stat().st_size > 1 << 20:
+                continue
+            text = file.read_text("utf-8", "replace")
+            values = json.loads(text) if name.endswith(".json") else _yaml(text)
+        except (OSError, ValueError):
+            continue
+        found = logging_interval(values) if isinstance(values, Mapping) else None
+        if found:
+            return found
+    return None
+
+
+def _yaml(text: str) -> Any:
+    import yaml  # noqa: PLC0415  (only where a YAML file lies beside the log)
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from error
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9_/]+", "_", name.strip().lower())
+
+
+def _rank_of(name: str) -> int | None:
+    """Place of a name in the order of trust, None if it names no step. `_step` is the logger's own counter: last."""
+    plain = _plain(name)
+    if plain == "_step":
+        return len(_STEPS)
+    *folders, last = plain.split("/")
+    if any(folder not in _FOLDERS for folder in folders):
+        return None
+    if plain == "global_step/max_steps":
+        return 0
+    return next((i for i, names in enumerate(_STEPS) if last in names and last != "max_steps"), None)
+
+
+def _step_column(block: Block) -> str | None:
+    """The most trusted column that counts steps: whole numbers that change."""
+    candidates = []
+    for order, (name, cells) in enumerate(block.columns.items()):
+        rank = _rank_of(name)
+        if rank is None or not _counts(cells):
+            continue
+        cover = np.count_nonzero(cells.state == VALUE) / len(block)
+        candidates.append((cover < 0.5, rank, order, name))
+    if not candidates:
+        return None
+    best = min(candidates)[3]
+    return _finer(block, best)
+
+
+def _counts(cells: Cells) -> bool:
+    number = cells.number[cells.state == VALUE]
+    if not len(number) or np.any(~np.isfinite(number)):
+        number = number[np.isfinite(number)]
+    if not len(number) or np.any(number != np.floor(number)):
+        return False
+    return len(number) < 3 or bool(np.any(number != number[0]))
+
+
+def _finer(block: Block, chosen: str) -> str:
+    """Prefer a second counter where it says the same but keeps rows apart that the chosen one confuses.
+
+    W&B's `_step` where it follows the training step (evaluations then stand one later); `iter` of mmengine, whose
+    `step` becomes the epoch on validation rows.
+    """
+    main = block.columns[chosen]
+    for name, cells in block.columns.items():
+        plain = _plain(name)
+        if name == chosen or plain not in {"_step", "iter"} or not _counts(cells):
+            continue
+        both = (main.state == VALUE) & (cells.state == VALUE)
+        if not both.any() or np.mean(main.number[both] == cells.number[both]) < 0.5:
+            continue
+        if plain == "_step":
+            return name
+        lone = (main.state == VALUE) & (cells.state != VALUE)
+        if lone.any() and np.max(main.number[lone]) < np.max(cells.number[both]) / 2:
+            return name
+    return chosen
+
+
+def _step_like(block: Block, chosen: str) -> frozenset[str]:
+    """Columns that repeat the step and are no metrics."""
+    return frozenset(name for name in block.columns if name == chosen or _plain(name) == "_step")
+
+
+def _find(block: Block, names: tuple[str, ...]) -> str | None:
+    for name, cells in block.columns.items():
+        plain = _plain(name)
+        *folders, last = plain.split("/")
+        if last in names and all(f in _FOLDERS for f in folders) and (cells.state == VALUE).any():
+            return name
+    return None
+
+
+def _restarting(
+    block: Block, column: str, epoch: str | None, validation: NDArray[np.bool_] | None
+) -> tuple[float, float] | None:
+    """Iterations per epoch and the first epoch's number, where the iteration restarts with every epoch."""
+    if epoch is None or _plain(column).rsplit("/", 1)[-1] not in _ITERATIONS:
+        return None
+    cells, epochs = block.columns[column], block.columns[epoch]
+    rows = (cells.state == VALUE) & (epochs.state == VALUE)
+    if validation is not None:
+        rows &= ~validation
+    number, done = cells.number[rows], epochs.number[rows]
+    if len(number) < 2 or np.any(done != np.floor(done)):
+        return None
+    later = np.flatnonzero(np.diff(done) > 0) + 1
+    if not len(later) or np.mean(number[later] < number[later - 1]) < 0.8:
+        return None
+    gaps = np.diff(number)
+    gaps = gaps[gaps > 0]
+    cadence = float(np.median(gaps)) if len(gaps) else 1.0
+    per_epoch = float(number.max()) + (cadence if number.min() == 0 else 0.0)
+    return per_epoch, 0.0 if done.min() == 0 else 1.0
+
+
+def _one_row_each(block: Block, epoch: str) -> bool:
+    """Whether whole epochs tell the rows of each metric apart."""
+    cells = block.columns[epoch]
+    known = cells.state == VALUE
+    done = cells.number[known]
+    if np.any(~np.isfinite(done)) or np.any(done != np.floor(done)):
+        return False
+    rows = (
+        max(np.count_nonzero(c.given & known) for n, c in block.columns.items() if n != epoch)
+        if len(block.columns) > 1
+        else len(done)
+    )
+    return len(np.unique(done)) >= 0.5 * rows
+
+
+def _marker(block: Block) -> str:
+    """The metric whose rows are counted where nothing else counts: the one logged most often."""
+    counts = [
+        (-int(np.count_nonzero(c.given)), says_validation(n), i, n) for i, (n, c) in enumerate(block.columns.items())
+    ]
+    return min(counts)[3] if counts else ""

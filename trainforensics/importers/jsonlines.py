@@ -1,0 +1,275 @@
+"""JSON lines: one object a line, flat or nested, NaN in any spelling, also behind a log prefix.
+
+Reads what Hugging Face, LLaMA-Factory, ms-swift, mmdetection, mmengine, Detectron2, fairseq and hand-written loggers
+leave, and arrays or columns of rows in one JSON document (exported histories).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from trainforensics import roles
+from trainforensics.importers.axes import is_step_name, logging_interval
+from trainforensics.importers.base import Config, Head, Record, Source
+from trainforensics.importers.jsondocument import document_rows, flat_config
+from trainforensics.importers.lines import LineBlocks
+from trainforensics.importers.rows import RowReader, block_of_rows, flatten
+from trainforensics.importers.times import NO_TIME, parse_time
+from trainforensics.model import Event, ReadWarning
+
+FORMAT = "jsonl"
+
+_BOM = b"\xef\xbb\xbf"
+_BARE = re.compile(r"(?<=[:,\[\s])(-?)(nan|inf|infinity|none|true|false|undefined)(?=\s*[,\]}])", re.IGNORECASE)
+_BARE_JSON = {"nan": "NaN", "inf": "Infinity", "infinity": "Infinity", "none": "null", "undefined": "null"}
+_PREFIX_TIME = re.compile(r"\[?(\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d+)?(?:Z|[+-]\d{2}:?\d{2})?)")
+_CONFIG_WORDS = frozenset(
+    {"config", "args", "arguments", "hparams", "hyperparameters", "header", "meta", "settings", "env", "init"}
+)
+_PROGRESS_ROLES = frozenset({"train_loss", "val_loss", "grad_norm", "reward"})
+_CONFIG_KEYS = frozenset({"env_info", "config", "args", "hparams", "hyperparameters", "user_config", "cfg"})
+_TAG_KEYS = ("type", "event", "kind", "record", "mode", "split", "phase", "stage")
+_MESSAGES = (
+    ("overflow", re.compile(r"overflow", re.IGNORECASE)),
+    ("restart", re.compile(r"(?:load|restor|resum)(?:ed|ing)\b.*(?:checkpoint|ckpt|from)", re.IGNORECASE)),
+    ("checkpoint", re.compile(r"sav(?:ed|ing)\b.*(?:checkpoint|ckpt)|(?:checkpoint|ckpt).*\bsaved", re.IGNORECASE)),
+    ("oom", re.compile(r"out of memory|\boom\b", re.IGNORECASE)),
+    ("error", re.compile(r"\b(?:error|exception|traceback|fatal)\b", re.IGNORECASE)),
+)  # fmt: skip
+
+
+def sniff(head: Head) -> float:
+    """JSON objects that carry numbers, one a line, or rows in one JSON document."""
+    data = head.data.removeprefix(_BOM)
+    whole = len(head.data) >= head.size
+    lines = data.split(b"\n")
+    if not whole and len(lines) > 1:
+        lines.pop()
+    filled = [line for line in lines[:400] if line.strip()]
+    if not filled:
+        return 0.0
+    plain = prefixed = 0
+    metrics = False
+    for line in filled:
+        found = _decode(line.decode("utf-8", "replace"))
+        if found is None or not found.rows:
+            continue
+        plain += not found.prefix
+        prefixed += bool(found.prefix)
+        metrics = metrics or any(_holds_metrics(row) for row in found.rows)
+    if metrics and plain >= 0.5 * len(filled):
+        return 0.9
+    if metrics and prefixed >= 0.2 * len(filled):
+        return 0.7
+    if data.lstrip()[:1] in (b"[", b"{"):
+        rows = document_rows(head.path, data, whole)
+        return 0.85 if rows and any(_holds_metrics(row) for row in rows[:50]) else 0.0
+    return 0.0
+
+
+def read(source: Source) -> Iterator[Record]:
+    """Stream the points, with configuration lines and messages between them."""
+    reader = _Reader(source, RowReader(source))
+    blocks = LineBlocks(source.path)
+    for block, line in blocks:
+        if line == 1 and (rows := _whole_document(source, block)) is not None:
+            yield from reader.document(rows)
+            break
+        yield from reader.lines(block, line)
+    yield from reader.finish()
+    yield from blocks.warnings
+
+
+def _whole_document(source: Source, block: bytes) -> list[Mapping[str, Any]] | None:
+    """The rows of a file that is one JSON document rather than lines; None where the first line is an object."""
+    first = block.lstrip().split(b"\n", 1)[0].strip()
+    if not first.startswith((b"[", b"{")):
+        return None
+    found = _decode(first.decode("utf-8", "replace"))
+    if (
+        found is not None
+        and found.rows
+        and any(_holds_metrics(row) or len(block) > len(first) + 2 for row in found.rows)
+    ):
+        return None
+    return document_rows(source.path, block, whole=False)
+
+
+@dataclass(slots=True)
+class _Line:
+    """The objects of one line and what stood before the first of them; `torn` where the last is incomplete."""
+
+    rows: list[dict[str, Any]]
+    prefix: str = ""
+    torn: bool = False
+
+
+_DECODER = json.JSONDecoder()
+
+
+def _decode(line: str) -> _Line | None:
+    """The JSON objects of a line; None where there is no brace at all."""
+    start = line.find("{")
+    if start < 0:
+        return None
+    found = _Line([], line[:start].strip().lstrip("\ufeff"))
+    if found.prefix.startswith("["):
+        found.prefix = found.prefix if len(found.prefix) > 1 else ""
+    at = start
+    while at < len(line) and line[at] == "{":
+        try:
+            value, end = _DECODER.raw_decode(line, at)
+        except (ValueError, RecursionError):
+            value, end = _lenient(line[at:]), len(line)
+            if value is None:
+                found.torn = True
+                return found
+        found.rows.append(value)
+        rest = line[end:].lstrip(", \t")
+        at = len(line) - len(rest)
+    return found
+
+
+def _lenient(text: str) -> dict[str, Any] | None:
+    """An object with literals of other languages: nan, inf, None, True."""
+    fixed = _BARE.sub(lambda m: m[1] + _BARE_JSON.get(m[2].lower(), m[2].lower()), text)
+    try:
+        value = json.loads(fixed)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _holds_metrics(row: Mapping[str, Any]) -> bool:
+    """Whether a row names a step or a known metric and holds a number."""
+    flat = flatten(row)
+    numbers = [key for key, value in flat.items() if _is_number(value)]
+    return bool(numbers) and any(is_step_name(key) or roles.resolve(key).role for key in numbers)
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, str):
+        return bool(re.match(r"\s*[-+]?(?:\d|nan|inf)", value, re.IGNORECASE))
+    return isinstance(value, int | float)
+
+
+@dataclass(slots=True)
+class _Reader:
+    source: Source
+    points: RowReader
+    bad: int = 0
+    bad_line: int = 0
+    torn_line: int = 0
+    first: bool = True
+    _rows: list[Mapping[str, Any]] = field(default_factory=list)
+    _lines: list[int] = field(default_factory=list)
+
+    def document(self, rows: list[Mapping[str, Any]]) -> Iterator[Record]:
+        """Rows of one JSON document; `line` counts rows."""
+        for number, row in enumerate(rows, 1):
+            self._rows.append(row)
+            self._lines.append(number)
+        yield from self._flush()
+
+    def lines(self, block: bytes, line: int) -> Iterator[Record]:
+        """The lines of a block."""
+        texts = block.decode("utf-8", "replace").split("\n")
+        for number, raw in enumerate(texts, line):
+            if not raw or raw.isspace():
+                continue
+            found = _decode(raw)
+            if found is None or (not found.rows and not found.torn):
+                yield from self._message(raw, number)
+                continue
+            if found.torn:
+                self._count_bad(number, torn=number == line + len(texts) - 1 and not block.endswith(b"\n"))
+            for row in found.rows:
+                yield from self._row(self._tagged(row, found.prefix), number)
+        yield from self._flush()
+
+    def finish(self) -> Iterator[Record]:
+        """What could not be read."""
+        yield from self.points.finish()
+        if self.bad:
+            message = f"{self.bad} lines are no complete JSON object; the others were kept"
+            yield ReadWarning("bad-line", f"line {self.bad_line}", message)
+        if self.torn_line:
+            yield ReadWarning("torn-line", f"line {self.torn_line}", "the last line is cut off; it was left out")
+
+    def _count_bad(self, number: int, torn: bool) -> None:
+        if torn:
+            self.torn_line = number
+        else:
+            self.bad += 1
+            self.bad_line = self.bad_line or number
+
+    def _row(self, row: dict[str, Any], number: int) -> Iterator[Record]:
+        config = _config_of(row, self.first)
+        self.first = False
+        if config is not None:
+            yield from self._flush()
+            if self.points.started:
+                self.points.segment += 1
+            self.points.logging_interval = self.points.logging_interval or logging_interval(config)
+            yield Config(config)
+            return
+        self._rows.append(row)
+        self._lines.append(number)
+
+    def _tagged(self, row: dict[str, Any], prefix: str) -> dict[str, Any]:
+        """A row with the time and the record type of its log prefix ("2025-10-30 05:32:43 | INFO | valid | {...}")."""
+        if not prefix:
+            return row
+        tag = prefix.rstrip("| :-").rsplit("|", 1)[-1].strip().rsplit(" ", 1)[-1]
+        if tag in {"valid", "train", "test"}:
+            counter = row.get(f"{tag}_num_updates")
+            row = {**row, **({"num_updates": counter} if counter is not None else {})}
+            if tag != "train":
+                row["mode"] = tag
+        found = _PREFIX_TIME.search(prefix)
+        if found and "timestamp" not in row:
+            row["timestamp"] = found[1]
+        return row
+
+    def _message(self, raw: str, number: int) -> Iterator[Record]:
+        """What a line of plain text between the rows says."""
+        for kind, pattern in _MESSAGES:
+            if pattern.search(raw):
+                yield from self._flush()
+                found = _PREFIX_TIME.search(raw)
+                wall = parse_time(found[1]) if found else NO_TIME
+                yield Event(
+                    kind,
+                    step=self.points.last_step,
+                    wall_time=None if wall == NO_TIME else wall / 1e6,
+                    text=raw.strip()[:2000],
+                    source=self.source.label,
+                    line=number,
+                )
+                return
+
+    def _flush(self) -> Iterator[Record]:
+        if self._rows:
+            yield from self.points.add(block_of_rows(self._rows, self._lines))
+            self._rows, self._lines = [], []
+
+
+def _config_of(row: Mapping[str, Any], first: bool) -> dict[str, Any] | None:
+    """The configuration that a row holds instead of metrics, or None."""
+    tag = next((str(row[key]).lower() for key in _TAG_KEYS if isinstance(row.get(key), str)), "")
+    said = tag in _CONFIG_WORDS or any(isinstance(row.get(key), str | Mapping) for key in _CONFIG_KEYS & row.keys())
+    if said or (first and not _holds_progress(row)):
+        return flat_config({key: value for key, value in row.items() if key not in _TAG_KEYS or key not in row})
+    return None
+
+
+def _holds_progress(row: Mapping[str, Any]) -> bool:
+    """Whether a first row is a row of the log: it names a step, an epoch or a loss."""
+    return any(
+        is_step_name(key) or key in {"timestamp", "time"} or roles.resolve(key).role in _PROGRESS_ROLES
+        for key in flatten(row)
+    )

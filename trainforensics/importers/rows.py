@@ -1,0 +1,360 @@
+"""What row-shaped formats share: from blocks of rows (JSON lines, tables, histories) to points on a step axis.
+
+A format turns its rows into a `Block` of columns; `RowReader` chooses the step axis on the first block, keeps it, and
+yields `Points` per column. A missing key, an empty cell, null, NaN and the string "NaN" stay five different things.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainforensics.importers import axes
+from trainforensics.importers.base import EMPTY, NULL, STRING, VALUE, Points, Record, Source
+from trainforensics.importers.times import NO_TIME, wall_times
+from trainforensics.model import Axis, ReadWarning
+
+# Further states that cells have only inside a block.
+TEXT, ABSENT = 254, 255
+
+_RANK_COLUMNS = frozenset(
+    {"rank", "global_rank", "local_rank", "process", "process_index", "process_id", "dp_rank", "worker_rank"}
+)
+_RANK_IN_NAME = re.compile(
+    r"(?:^|[/._-])(?:global_?)?(?:rank|worker|process|proc)[-_]?(\d+)(?=$|[/._-])", re.IGNORECASE
+)
+_SPLIT_COLUMNS = frozenset({"mode", "split", "phase", "stage", "type", "kind", "event", "record", "subset", "prefix"})
+_VALIDATION = frozenset({"val", "valid", "validation", "eval", "evaluation", "test", "dev", "validate"})
+_LONG_NAMES = frozenset({"metric", "tag", "name", "key", "variable", "series", "metric_name"})
+_LONG_VALUES = frozenset({"value", "val", "metric_value"})
+_INDEX_NAMES = frozenset({"", "unnamed: 0", "index", "level_0", "__index_level_0__"})
+_COUNTED = re.compile(r"\s*(\d+)\s*/\s*(\d+)\s*")
+_LONGEST_LIST = 512
+_SPARSE = 4  # missing cells per value beyond which a column is only logged now and then, and its gaps mean nothing
+
+Floats = NDArray[np.float64]
+States = NDArray[np.uint8]
+
+
+@dataclass(slots=True, eq=False)
+class Cells:
+    """One column of a block, shape (n,): numbers, states, and the texts where a state is TEXT.
+
+    `time`: microseconds since the epoch, for columns that are typed as times.
+    """
+
+    number: Floats
+    state: States
+    text: NDArray[np.object_] | None = None
+    time: NDArray[np.int64] | None = None
+
+    @property
+    def given(self) -> NDArray[np.bool_]:
+        """Mask of cells that hold a number or the text NaN."""
+        return np.asarray((self.state == VALUE) | (self.state == STRING))
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    """Consecutive rows as columns, in the order in which the columns first appear; `line` numbers rows from 1."""
+
+    columns: dict[str, Cells]
+    line: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.line)
+
+
+# --- cells from values -------------------------------------------------------------------------------------------
+
+
+def flatten(row: Mapping[str, Any], prefix: str = "", out: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Nested objects as one level, keys joined by "/"; lists of numbers become `name/0`, `name/1` ..."""
+    out = {} if out is None else out
+    for key, value in row.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            flatten(value, f"{name}/", out)
+        elif isinstance(value, list) and 0 < len(value) <= _LONGEST_LIST:
+            if len(value) == 1:
+                flatten({name: value[0]}, "", out)
+            else:
+                flatten({str(i): item for i, item in enumerate(value)}, f"{name}/", out)
+        else:
+            out[name] = value
+    return out
+
+
+def block_of_rows(rows: Sequence[Mapping[str, Any]], lines: Sequence[int]) -> Block:
+    """Rows as decoded from JSON, with the line each came from."""
+    at: dict[str, list[int]] = {}
+    given: dict[str, list[Any]] = {}
+    for i, row in enumerate(rows):
+        for key, value in flatten(row).items():
+            if key not in at:
+                at[key], given[key] = [], []
+            at[key].append(i)
+            given[key].append(value)
+    columns = {key: spread(cells_of(given[key]), np.asarray(at[key]), len(rows)) for key in at}
+    return Block(columns, np.asarray(lines, dtype=np.int64))
+
+
+def spread(cells: Cells, at: NDArray[np.int64], n: int) -> Cells:
+    """Cells that stand in rows `at` of `n`; the other rows lack the key."""
+    if len(at) == n:
+        return cells
+    number, state = np.full(n, np.nan), np.full(n, ABSENT, np.uint8)
+    number[at], state[at] = cells.number, cells.state
+    text = time = None
+    if cells.text is not None:
+        text = np.full(n, None, dtype=object)
+        text[at] = cells.text
+    if cells.time is not None:
+        time = np.full(n, NO_TIME)
+        time[at] = cells.time
+    return Cells(number, state, text, time)
+
+
+def cells_of(values: Sequence[Any]) -> Cells:
+    """Cells of Python values: numbers, booleans, None, strings, anything else as text."""
+    kinds = {type(value) for value in values}
+    if kinds <= {int, float, bool}:
+        try:
+            return Cells(np.array(values, dtype=np.float64), np.zeros(len(values), np.uint8))
+        except OverflowError:
+            pass
+    number, state = np.full(len(values), np.nan), np.zeros(len(values), np.uint8)
+    text = np.full(len(values), None, dtype=object)
+    for i, value in enumerate(values):
+        number[i], state[i] = read_cell(value)
+        if state[i] == TEXT:
+            text[i] = value if isinstance(value, str) else repr(value)
+    return Cells(number, state, text if (state == TEXT).any() else None)
+
+
+def read_cell(value: Any) -> tuple[float, int]:
+    """Number and state of one value."""
+    if value is None:
+        return math.nan, NULL
+    if isinstance(value, str):
+        return read_text(value)
+    if isinstance(value, int | float):
+        try:
+            return float(value), VALUE
+        except OverflowError:
+            return math.nan, TEXT
+    return math.nan, TEXT
+
+
+def read_text(text: str) -> tuple[float, int]:
+    """Number and state of a text: a number, a NaN or infinity said in words (STRING), empty, or another text."""
+    stripped = text.strip()
+    if not stripped:
+        return math.nan, EMPTY
+    try:
+        number = float(stripped) if "_" not in stripped else None
+    except ValueError:
+        number = None
+    if number is None:
+        counted = _COUNTED.fullmatch(stripped)  # "7/1500": the seventh of 1500 steps
+        return (float(counted[1]), VALUE) if counted else (math.nan, TEXT)
+    return number, STRING if not math.isfinite(number) and not stripped[-1].isdigit() else VALUE
+
+
+# --- rows to points ----------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Reject:
+    """Cells of a numeric column that hold a text."""
+
+    count: int
+    line: int
+    example: str
+
+
+@dataclass(slots=True, eq=False)
+class RowReader:
+    """Turns the blocks of one source into points. The step axis is chosen on the first block."""
+
+    source: Source
+    run: str = ""
+    logging_interval: int | None = None
+    segment: int = 0
+    _axis: axes.StepAxis | None = None
+    _seq: int = 0
+    _last_step: int | None = None
+    _long: tuple[str, str] | None = None
+    _rank: int | None = None
+    _wall_column: str | None = None
+    _numeric: set[str] = field(default_factory=set)
+    _sparse: dict[str, bool] = field(default_factory=dict)
+    _rejects: dict[str, _Reject] = field(default_factory=dict)
+
+    def add(self, block: Block) -> Iterator[Record]:
+        """The points of further rows."""
+        if not len(block):
+            return
+        if self._axis is None:
+            yield self._begin(block)
+        assert self._axis is not None
+        seq = np.arange(self._seq, self._seq + len(block), dtype=np.int64)
+        self._seq += len(block)
+        validation = _validation_rows(block)
+        step = self._axis.steps(block, validation)
+        self._last_step = int(step[-1])
+        wall = wall_times(block.columns, self._wall_column)
+        rank = _rank_column(block)
+        shared = _Shared(step, seq, wall, self.segment, self.run, validation)
+        skipped = self._axis.used | _INDEX_NAMES | {self._wall_column}
+        if self._long is not None:
+            yield from self._long_points(block, shared, rank)
+            return
+        for name, cells in block.columns.items():
+            if name.lower() in skipped or name in skipped or (rank is not None and name == rank[0]):
+                continue
+            yield from self._points(name, cells, shared, block, rank)
+
+    @property
+    def started(self) -> bool:
+        """Whether any row was read."""
+        return self._seq > 0
+
+    @property
+    def last_step(self) -> int | None:
+        """Step of the last row."""
+        return self._last_step
+
+    def finish(self) -> Iterator[Record]:
+        """What could not be read as numbers."""
+        for name, reject in self._rejects.items():
+            yield ReadWarning(
+                "wrong-type",
+                f"line {reject.line}",
+                f"{reject.count} cells of {name!r} are text, first {reject.example!r}; they are no points",
+            )
+
+    def _begin(self, block: Block) -> Axis:
+        interval = self.logging_interval or axes.logging_interval_beside(self.source.path)
+        self._axis = axes.choose(block, _validation_rows(block), interval)
+        self._long = _long_form(block)
+        found = _RANK_IN_NAME.search(self.source.label)
+        self._rank = int(found[1]) if found else None
+        self._wall_column = axes.wall_column(block.columns, self._axis.used)
+        return self._axis.axis
+
+    def _points(
+        self, name: str, cells: Cells, shared: _Shared, block: Block, rank: tuple[str, NDArray[np.int64]] | None
+    ) -> Iterator[Points]:
+        mask = self._mask(name, cells, block)
+        if mask is None:
+            return
+        groups: Iterable[tuple[int | None, NDArray[np.bool_]]] = [(self._rank, mask)]
+        if rank is not None:
+            groups = [(int(r), mask & (rank[1] == r)) for r in np.unique(rank[1])]
+        for of_rank, rows in groups:
+            for label, chosen in shared.split(name, rows):
+                if chosen.any():
+                    yield shared.points(label, cells, chosen, of_rank)
+
+    def _mask(self, name: str, cells: Cells, block: Block) -> NDArray[np.bool_] | None:
+        """The cells that are points: numbers, and the gaps of a column that is logged regularly."""
+        given = cells.given
+        n_given = int(np.count_nonzero(given))
+        texts = cells.state == TEXT
+        n_text = int(np.count_nonzero(texts)) if cells.text is not None else 0
+        if n_text and (n_given or name in self._numeric) and (n_given >= n_text or name in self._numeric):
+            self._reject(name, cells, texts, n_text, block)
+        elif n_text > n_given:
+            return None
+        if n_given:
+            self._numeric.add(name)
+        if name not in self._numeric:
+            return None
+        gaps = (cells.state == NULL) | (cells.state == EMPTY)
+        n_gaps = int(np.count_nonzero(gaps))
+        sparse = self._sparse.setdefault(name, n_gaps > _SPARSE * n_given)
+        return given if sparse or not n_gaps else given | gaps
+
+    def _reject(self, name: str, cells: Cells, texts: NDArray[np.bool_], count: int, block: Block) -> None:
+        assert cells.text is not None
+        first = int(np.argmax(texts))
+        known = self._rejects.setdefault(name, _Reject(0, int(block.line[first]), str(cells.text[first])[:40]))
+        known.count += count
+
+    def _long_points(
+        self, block: Block, shared: _Shared, rank: tuple[str, NDArray[np.int64]] | None
+    ) -> Iterator[Points]:
+        """One metric a row: its name in one column, its value in another."""
+        assert self._long is not None
+        names, values = block.columns[self._long[0]], block.columns[self._long[1]]
+        if names.text is None:
+            return
+        for name in dict.fromkeys(text for text in names.text if text is not None):
+            rows = names.text == name
+            cells = Cells(values.number, np.where(rows, values.state, np.uint8(ABSENT)), values.text)
+            yield from self._points(str(name), cells, shared, block, rank)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Shared:
+    """What all columns of a block share."""
+
+    step: NDArray[np.int64]
+    seq: NDArray[np.int64]
+    wall: NDArray[np.int64] | None
+    segment: int
+    run: str
+    validation: NDArray[np.bool_] | None
+
+    def split(self, name: str, rows: NDArray[np.bool_]) -> list[tuple[str, NDArray[np.bool_]]]:
+        """Rows that say they are validation rows get names that say so."""
+        if self.validation is None or axes.says_validation(name):
+            return [(name, rows)]
+        return [(name, rows & ~self.validation), (f"val/{name}", rows & self.validation)]
+
+    def points(self, name: str, cells: Cells, rows: NDArray[np.bool_], rank: int | None) -> Points:
+        state = cells.state[rows]
+        return Points(
+            name=name,
+            step=self.step[rows],
+            value=cells.number[rows],
+            seq=self.seq[rows],
+            wall_time=None if self.wall is None else self.wall[rows],
+            state=state if state.any() else None,
+            segment=np.full(len(state), self.segment, np.int32) if self.segment else None,
+            rank=rank,
+            run=self.run,
+        )
+
+
+def _validation_rows(block: Block) -> NDArray[np.bool_] | None:
+    """Mask of rows whose mode, split or type says validation; None where no row does."""
+    for name, cells in block.columns.items():
+        if cells.text is None or name.lower() not in _SPLIT_COLUMNS:
+            continue
+        words = {text for text in set(cells.text) if isinstance(text, str) and text.lower() in _VALIDATION}
+        if words:
+            return np.isin(cells.text.astype(str), list(words))
+    return None
+
+
+def _rank_column(block: Block) -> tuple[str, NDArray[np.int64]] | None:
+    """Name and values of the column that says which rank wrote a row."""
+    for name, cells in block.columns.items():
+        if name.lower() in _RANK_COLUMNS and cells.given.all() and np.all(cells.number == np.floor(cells.number)):
+            return name, cells.number.astype(np.int64)
+    return None
+
+
+def _long_form(block: Block) -> tuple[str, str] | None:
+    """The name and value columns of a table that holds one metric a row."""
+    names = [n for n, c in block.columns.items() if n.lower() in _LONG_NAMES and c.text is not None]
+    values = [n for n, c in block.columns.items() if n.lower() in _LONG_VALUES and c.given.any()]
+    return (names[0], values[0]) if names and values else None

@@ -1,0 +1,68 @@
+"""Wall times of rows: ISO texts, epoch seconds to nanoseconds, typed times. Durations are not wall times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from trainforensics.importers.rows import Cells
+
+NO_TIME = np.iinfo(np.int64).min
+_NAMES = (
+    "_timestamp", "timestamp", "wall_time", "walltime", "datetime", "date_time", "date", "time", "ts", "created_at",
+    "logged_at", "asctime", "t",
+)  # fmt: skip
+# Epoch times between 2005 and 2065, in seconds, milliseconds, microseconds and nanoseconds.
+_EARLIEST, _LATEST = 1.1e9, 3.0e9
+_SCALES = (1.0, 1e3, 1e6, 1e9)
+
+
+def find_wall_column(columns: Mapping[str, Cells]) -> str | None:
+    """The column that holds wall times, judged by name and values; None if there is none."""
+    by_name = {name.lower().rsplit("/", 1)[-1]: name for name in reversed(tuple(columns))}
+    for candidate in _NAMES:
+        name = by_name.get(candidate)
+        if name is not None and (_times(columns[name]) != NO_TIME).any():
+            return name
+    return None
+
+
+def wall_times(columns: Mapping[str, Cells], name: str | None) -> NDArray[np.int64] | None:
+    """Microseconds since the epoch in UTC, NO_TIME where a row has none; a time without zone counts as UTC."""
+    return _times(columns[name]) if name is not None and name in columns else None
+
+
+def parse_time(text: str) -> int:
+    """Microseconds of an ISO-like time ("2025-10-30 05:32:43,123", "2024-12-02T17:25:25Z"), NO_TIME if it is none."""
+    try:
+        found = datetime.fromisoformat(text.strip().replace(",", ".", 1).replace("/", "-"))
+    except ValueError:
+        return int(NO_TIME)
+    if found.tzinfo is None:
+        found = found.replace(tzinfo=UTC)
+    return int((found - _EPOCH).total_seconds() * 1_000_000 + 0.5) if found.year >= 1990 else int(NO_TIME)
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _times(cells: Cells) -> NDArray[np.int64]:
+    if cells.time is not None:
+        return cells.time
+    times = np.full(len(cells.number), NO_TIME)
+    if cells.text is not None:
+        for i, text in enumerate(cells.text):
+            if text is not None:
+                times[i] = parse_time(text)
+    number = np.where(cells.given, cells.number, np.nan)
+    for scale in _SCALES:
+        with np.errstate(invalid="ignore"):
+            mask = (number > _EARLIEST * scale) & (number < _LATEST * scale)
+        if mask.any():
+            times[mask] = np.round(number[mask] * (1e6 / scale)).astype(np.int64)
+    return times
