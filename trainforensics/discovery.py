@@ -20,18 +20,35 @@ from trainforensics.model import Checkpoint, Skipped
 
 MARKER = ".trainforensics"
 
-_WEIGHTS = (".pt", ".pth", ".ckpt", ".bin", ".safetensors", ".distcp", ".npz", ".npy", ".onnx", ".gguf", ".h5", ".pkl")
-_NOT_LOGS = (
-    *(".py", ".pyc", ".so", ".ipynb", ".sh", ".md", ".html", ".lock", ".tar", ".zip", ".mp4", ".wav"),
-    *(".png", ".jpg", ".jpeg", ".gif", ".svg", ".pdf"),
+_WEIGHTS = frozenset(
+    {
+        ".pt",
+        ".pth",
+        ".ckpt",
+        ".bin",
+        ".safetensors",
+        ".distcp",
+        ".npz",
+        ".npy",
+        ".onnx",
+        ".gguf",
+        ".h5",
+        ".pkl",
+        ".msgpack",
+    }
 )
-_FALLBACK_CONFIDENCE = 0.05
-_CHECKPOINT = re.compile(r"^(?:checkpoint|ckpt|global_?step|iter|step|model|state|epoch=\d+-step)[-_=]?0*(\d+)$")
+_NOT_LOGS = frozenset(
+    {".py", ".pyc", ".so", ".ipynb", ".sh", ".md", ".html", ".lock", ".tar", ".zip", ".mp4", ".wav", ".png", ".jpg"}
+    | {".jpeg", ".gif", ".svg", ".pdf"}
+)
+_LOG_LIKE = frozenset({".csv", ".tsv", ".json", ".jsonl", ".log", ".txt", ".out", ".parquet", ".wandb"})
+_CLAIM = 0.05  # an importer less sure than this does not claim the file
+
+_CHECKPOINT = re.compile(r"^(checkpoint|ckpt|global_?step|iter|step|model|state|epoch=\d+-step)[-_=]?0*(\d+)$", re.I)
 _RANK_FOLDER = re.compile(r"^rank[-_]?\d+$", re.IGNORECASE)
 _SPLIT_FOLDERS = frozenset({"train", "training", "val", "valid", "validation", "eval", "evaluation", "test"})
 _WANDB_RUN = re.compile(r"^(?:offline-)?run-\d{8}_\d{6}-\w+$")
 _HF_RUN_DATE = re.compile(r"^[A-Z][a-z]{2}\d{2}_\d{2}-\d{2}-\d{2}_")
-_CHECKPOINT_FOLDER = re.compile(r"^checkpoint-\d+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +64,7 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """The importable files of one run folder (or one file given directly)."""
+    """The importable files of one run folder (or one file given directly). May hold checkpoints and no file."""
 
     name: str
     folder: Path
@@ -65,22 +82,25 @@ class Discovery:
 
 @dataclass(slots=True)
 class _Folder:
+    """A folder that may be a run's: its files as path and label. `given`: it is one file, named directly."""
+
     name: str
     path: Path
     files: list[tuple[Path, str]] = field(default_factory=list)
     checkpoints: list[Checkpoint] = field(default_factory=list)
+    given: bool = False
 
 
 @dataclass(slots=True)
 class _Walk:
-    """State of one discovery: folders by (argument, path), everything skipped, everything seen."""
+    """State of one discovery: folders in order, everything skipped, everything seen (by device and inode)."""
 
-    folders: dict[tuple[str, Path], _Folder] = field(default_factory=dict)
+    folders: list[_Folder] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     seen: set[tuple[int, int]] = field(default_factory=set)
 
     def skip(self, path: Path, reason: str) -> None:
-        self.skipped.append(Skipped(str(path), reason))
+        self.skipped.append(Skipped(_text(str(path)), reason))
 
     def first_visit(self, path: Path) -> bool:
         info = path.stat()
@@ -99,7 +119,7 @@ def discover(paths: Iterable[Path]) -> Discovery:
     walk = _Walk()
     for path in paths:
         _start(Path(path), walk)
-    candidates = [made for folder in walk.folders.values() if (made := _candidate(folder, walk)) is not None]
+    candidates = [made for folder in walk.folders if (made := _candidate(folder, walk)) is not None]
     return Discovery(tuple(_unique_names(candidates)), tuple(walk.skipped))
 
 
@@ -110,43 +130,40 @@ def _start(path: Path, walk: _Walk) -> None:
         raise UsageError(f"{path}: no such file or folder") from None
     except OSError as error:
         raise UsageError(f"{path}: cannot be opened ({error.strerror})") from None
-    name = path.name if path.name not in ("", "..") else path.resolve().name
-    name = name or "run"
+    name = (path if path.name not in ("", "..") else path.resolve()).name or "root"
     if stat.S_ISDIR(info.st_mode):
-        _walk_folder(path, path, name, walk)
+        _walk_folder(path, _Folder(name, path), _Folder(name, path), walk)
     elif stat.S_ISREG(info.st_mode):
         if walk.first_visit(path):
-            folder = walk.folders.setdefault((name, path), _Folder(name, path.parent))
-            folder.files.append((path, path.name))
+            walk.folders.append(_Folder(name, path.parent, [(path, path.name)], given=True))
     else:
         raise UsageError(f"{path}: neither a file nor a folder")
 
 
-def _walk_folder(root: Path, folder: Path, name: str, walk: _Walk) -> None:
-    """Collect the files below `folder` into the run folders they belong to."""
+def _walk_folder(folder: Path, run: _Folder, own: _Folder, walk: _Walk) -> None:
+    """Collect the files below `folder`, whose files belong to `run`; `own` is what a run here would be called."""
     try:
         if not walk.first_visit(folder):
             return
-        entries = sorted(os.scandir(folder), key=lambda entry: _natural(entry.name))
+        entries = sorted(os.scandir(folder), key=lambda entry: (entry.is_symlink(), _natural(entry.name)))
     except OSError as error:
         walk.skip(folder, f"cannot be opened ({error.strerror})")
         return
     if any(entry.name == MARKER for entry in entries):
         walk.skip(folder, "output of trainforensics")
         return
-    home = _home(root, folder)
-    run_name = "/".join((name, *home.relative_to(root).parts))
-    run = walk.folders.setdefault((name, home), _Folder(run_name, home))
+    if run is own:
+        walk.folders.append(run)
     for entry in entries:
         path = Path(entry.path)
-        step = _checkpoint_step(entry.name)
-        if step is not None:
-            run.checkpoints.append(Checkpoint(step, path.relative_to(home).as_posix()))
-        if entry.is_dir():
-            if not entry.name.startswith(".") and entry.name != "__pycache__":
-                _walk_folder(root, path, name, walk)
-            continue
-        _take_file(entry, path, run, walk)
+        is_folder = entry.is_dir()
+        if (step := _checkpoint_step(path, is_folder)) is not None:
+            run.checkpoints.append(Checkpoint(step, _text(path.relative_to(run.path).as_posix())))
+        if not is_folder:
+            _take_file(entry, path, run, walk)
+        elif not entry.name.startswith(".") and entry.name != "__pycache__":
+            here = _Folder(f"{own.name}/{entry.name}", path)
+            _walk_folder(path, run if _joins(path, run.path, entries) else here, here, walk)
 
 
 def _take_file(entry: os.DirEntry[str], path: Path, run: _Folder, walk: _Walk) -> None:
@@ -157,30 +174,40 @@ def _take_file(entry: os.DirEntry[str], path: Path, run: _Folder, walk: _Walk) -
         elif walk.first_visit(path):
             run.files.append((path, path.relative_to(run.path).as_posix()))
     except OSError as error:
-        broken = "dangling link" if entry.is_symlink() else f"cannot be opened ({error.strerror})"
-        walk.skip(path, broken)
+        walk.skip(path, "dangling link" if entry.is_symlink() else f"cannot be opened ({error.strerror})")
 
 
-def _home(root: Path, folder: Path) -> Path:
-    """The run folder that a writer's sub-folder belongs to; never above the argument."""
-    while folder != root and _joins_parent(folder):
-        folder = folder.parent
-    return folder
-
-
-def _joins_parent(folder: Path) -> bool:
+def _joins(folder: Path, run: Path, siblings: list[os.DirEntry[str]]) -> bool:
+    """Whether a folder's files belong to the run that the folder above belongs to."""
     name, parent = folder.name, folder.parent
-    if name.lower() in _SPLIT_FOLDERS or _RANK_FOLDER.match(name) or name == "wandb":
+    if any(_closes(above) for above in (parent, *parent.parents) if above != run and above.is_relative_to(run)):
         return True
-    if _WANDB_RUN.match(name) or (name in ("files", "logs", "tmp") and _WANDB_RUN.match(parent.name)):
+    if _RANK_FOLDER.match(name) or _closes(folder) or name in ("wandb", "checkpoints"):
         return True
-    if _CHECKPOINT_FOLDER.match(name) or _checkpoint_step(name) is not None or name == "checkpoints":
-        return True
+    if name.lower() in _SPLIT_FOLDERS:
+        return _splits_one_run(siblings)
     if name == "runs":
         return _has_trainer_state(parent)
     if parent.name == "runs" and _HF_RUN_DATE.match(name):
         return _has_trainer_state(parent.parent)
     return _is_add_scalars(folder)
+
+
+def _closes(folder: Path) -> bool:
+    """Whether everything below the folder belongs together: a W&B run, or a checkpoint."""
+    return bool(_WANDB_RUN.match(folder.name)) or _checkpoint_step(folder, True) is not None
+
+
+def _splits_one_run(siblings: list[os.DirEntry[str]]) -> bool:
+    """Whether train/, validation/ ... are halves of one run rather than runs that are called so.
+
+    They are, where logs lie beside them, or nothing but other such folders.
+    """
+    folders = {entry.name.lower() for entry in siblings if entry.is_dir()}
+    logs = any(
+        not entry.is_dir() and ("tfevents" in entry.name or Path(entry.name).suffix in _LOG_LIKE) for entry in siblings
+    )
+    return logs or folders <= _SPLIT_FOLDERS | {"checkpoints", "wandb"}
 
 
 def _has_trainer_state(folder: Path) -> bool:
@@ -190,41 +217,55 @@ def _has_trainer_state(folder: Path) -> bool:
 
 def _is_add_scalars(folder: Path) -> bool:
     """TensorBoard's add_scalars("a/b", {"c": ...}) writes one event file with the tag a/b into a folder a_b_c."""
-    if not any(folder.parent.glob("*tfevents*")):
-        return False
-    files = [path for path in folder.iterdir() if path.is_file()]
-    if not files or not all("tfevents" in path.name for path in files):
+    try:
+        files = [path for path in folder.iterdir() if path.is_file()]
+        if not files or not all("tfevents" in path.name for path in files) or not any(folder.parent.glob("*tfevents*")):
+            return False
+        head = read_head(files[0]).data.replace(b"/", b"_").replace(b" ", b"_")
+    except OSError:
         return False
     pieces = folder.name.split("_")
-    prefixes = ["_".join(pieces[:end]) for end in range(1, len(pieces))]
-    head = read_head(files[0]).data.replace(b"/", b"_").replace(b" ", b"_")
+    prefixes = ["_".join(pieces[:end]).encode() for end in range(1, len(pieces))]
     # A tag is field 1 of a summary value: 0x0a, its length, its bytes.
-    return any(b"\x0a" + bytes([len(p)]) + p.encode() in head for p in prefixes if 0 < len(p.encode()) < 128)
+    return any(b"\x0a" + bytes([len(prefix)]) + prefix in head for prefix in prefixes if 0 < len(prefix) < 128)
 
 
-def _checkpoint_step(name: str) -> int | None:
-    stem = name
-    for suffix in _WEIGHTS:
-        stem = stem.removesuffix(suffix)
-    match = _CHECKPOINT.match(stem)
-    return int(match[1]) if match else None
+def _checkpoint_step(path: Path, is_folder: bool) -> int | None:
+    """The step that a checkpoint's name gives; names that others use as well count only where weights lie."""
+    suffix = path.suffix.lower()
+    match = _CHECKPOINT.match(path.stem if suffix in _WEIGHTS else path.name)
+    if match is None or (not is_folder and suffix not in _WEIGHTS):
+        return None
+    if is_folder and match[1].lower() in ("step", "model", "state", "iter") and not _holds_weights(path):
+        return None
+    return int(match[2])
+
+
+def _holds_weights(folder: Path) -> bool:
+    try:
+        return any(Path(entry.name).suffix.lower() in _WEIGHTS for entry in os.scandir(folder))
+    except OSError:
+        return False
 
 
 def _candidate(folder: _Folder, walk: _Walk) -> Candidate | None:
-    sources = tuple(source for path, label in folder.files if (source := _claim(path, label, walk)) is not None)
-    if not sources:
+    sources = tuple(
+        source for path, label in folder.files if (source := _claim(path, label, walk, folder.given)) is not None
+    )
+    if not sources and not folder.checkpoints:
         return None
-    return Candidate(folder.name, folder.path, sources, tuple(sorted(set(folder.checkpoints), key=lambda c: c.step)))
+    checkpoints = tuple(sorted(set(folder.checkpoints), key=lambda checkpoint: checkpoint.step))
+    return Candidate(_text(folder.name), folder.path, sources, checkpoints)
 
 
-def _claim(path: Path, label: str, walk: _Walk) -> SourceFile | None:
+def _claim(path: Path, label: str, walk: _Walk, given: bool) -> SourceFile | None:
     """The surest importer of a file, or None with the reason noted."""
     suffix = path.suffix.lower()
-    if suffix in _WEIGHTS and suffix != ".h5":
+    if suffix in _WEIGHTS and not given:
         walk.skip(path, "weights or optimiser state, not a log")
         return None
-    if suffix in _NOT_LOGS or path.name == MARKER:
-        walk.skip(path, f"not a log ({suffix or path.name})")
+    if suffix in _NOT_LOGS and not given:
+        walk.skip(path, f"not a log ({suffix})")
         return None
     try:
         head = read_head(path)
@@ -239,7 +280,7 @@ def _claim(path: Path, label: str, walk: _Walk) -> SourceFile | None:
         walk.skip(path, _guess(head))
         return None
     confidence, importer = claims[0]
-    return SourceFile(path, label, importer.FORMAT, confidence, tuple(other.FORMAT for _, other in claims[1:]))
+    return SourceFile(path, _text(label), importer.FORMAT, confidence, tuple(other.FORMAT for _, other in claims[1:]))
 
 
 def _claims(head: Head) -> Iterator[tuple[float, ModuleType]]:
@@ -248,7 +289,7 @@ def _claims(head: Head) -> Iterator[tuple[float, ModuleType]]:
             confidence = float(importer.sniff(head))
         except Exception:
             continue
-        if confidence > _FALLBACK_CONFIDENCE:
+        if confidence > _CLAIM:
             yield confidence, importer
 
 
@@ -265,6 +306,11 @@ def _guess(head: Head) -> str:
     if text.count(",") > 3 * text.count("\n"):
         return "table without recognisable metrics"
     return "text without recognisable metrics"
+
+
+def _text(name: str) -> str:
+    """A file's name as text that can be written out; bytes that are not UTF-8 are shown as escapes."""
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:

@@ -84,7 +84,7 @@ def import_paths(paths: Sequence[Path], settings: Settings, progress: Progress |
     found = discover(paths)
     broken = (*registry.importers().broken, *registry.detectors().broken)
     notes = tuple(f"plug-in {plugin.name} is left out: {plugin.message}" for plugin in broken)
-    if not found.candidates:
+    if not any(candidate.sources for candidate in found.candidates):
         raise CannotJudgeError("\n".join((*notes, _nothing(paths, found.skipped))))
     output.claim(settings.out)
     store = settings.out / STORE

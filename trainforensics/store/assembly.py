@@ -7,8 +7,8 @@ twice), are its ranks, or complement each other (train and validation files). Ot
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Literal
@@ -17,17 +17,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainforensics import roles
+from trainforensics.importers.base import EMPTY, NULL
+from trainforensics.model import Checkpoint
 from trainforensics.store.staging import NO_TIME, SeriesStats, Staged
 
 Relation = Literal["first", "continues", "repeats", "rank", "part"]
 
 _RANK = re.compile(r"(?:^|[/._-])rank[-_]?(\d+)(?=$|[/._-])", re.IGNORECASE)
-_SPLIT_NAMES = re.compile(
-    r"(?:^|[/._-])(train|training|val|valid|validation|eval|evaluation|test)(?=$|[/._-])", re.IGNORECASE
+_HELD_OUT = re.compile(r"(?:^|[._-])(val|valid|validation|eval|evaluation|test)(?=$|[._-])", re.IGNORECASE)
+_ORDINARY_STEM = re.compile(
+    r"^(metrics?|logs?|train|training|trainer|state|history|progress|results?|output|stdout|stderr|console|events|job|nohup"
+    r"|slurm|scalars?|loss|run|data|export|summary|wandb|main|out|[\d._-]|[._-])*$",
+    re.IGNORECASE,
+)
+_WANDB_RUN = re.compile(r"(?:^|/)(?:offline-)?run-\d{8}_\d{6}-(\w+)(?=/|$)")
+# Sub-folders that say nothing about a series: those of W&B, of Hugging Face, of ranks and of checkpoints.
+_SILENT_FOLDER = re.compile(
+    r"^(wandb|files|logs|tmp|runs|checkpoints|(offline-)?run-\d{8}_\d{6}-\w+|[A-Z][a-z]{2}\d{2}_\d{2}-\d{2}-\d{2}_.*"
+    r"|rank[-_]?\d+|(checkpoint|ckpt|global_?step|iter|step|model|state)[-_=]?\d+)$",
+    re.IGNORECASE,
 )
 _COMPARED_POINTS = 20_000
 _AGREE = 0.6  # share of common steps that must carry the same value: a replay after a restart may differ
 _INTERLEAVED = 0.05  # share of backward steps beyond which a series is unordered rather than restarted
+_FALSE_START = 0.1  # a life that got less far than this share of the next was given up and begun again
 _TOLERANCE = 2e-3  # four decimals of a loss near 0.1, the coarsest rounding that common loggers use
 
 
@@ -45,13 +58,17 @@ class Life:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unit:
-    """One run's share of a source: all of it, or one run of a chart export."""
+    """One run's share of a source: all of it, one run of a chart export, or one of several runs appended in a file.
+
+    `stats` by the source's series ids; `rows` is the half-open range of `seq` it spans, None for all.
+    """
 
     staged: Staged
     run: str
-    series: tuple[int, ...]
+    stats: Mapping[int, SeriesStats]
     main: int
     lives: tuple[Life, ...]
+    rows: tuple[int, int] | None = None
 
     @property
     def label(self) -> str:
@@ -60,8 +77,8 @@ class Unit:
 
     @property
     def identity(self) -> str | None:
-        """The run id the source states, e.g. of W&B."""
-        return self.staged.identities.get(self.run) or self.staged.identities.get("")
+        """The run id that the source, or W&B's name of its folder, states."""
+        return self.staged.identities.get(self.run) or self.staged.identities.get("") or wandb_id(self.label)
 
     @property
     def rank(self) -> int | None:
@@ -69,9 +86,26 @@ class Unit:
         match = _RANK.search(self.label)
         return int(match[1]) if match else None
 
-    def stats(self) -> dict[str, SeriesStats]:
+    @property
+    def held_out(self) -> str:
+        """The split that the file's name says it is about ("val", "test" ...), empty for training and where unsaid."""
+        match = _HELD_OUT.search(PurePosixPath(self.label).stem)
+        return match[1].lower() if match else ""
+
+    @property
+    def folder(self) -> str:
+        """The sub-folders that are part of its series' names."""
+        return "/".join(part for part in PurePosixPath(self.label).parent.parts if not _SILENT_FOLDER.match(part))
+
+    def by_name(self) -> dict[str, SeriesStats]:
         """Series by name."""
-        return {self.staged.series[i].name: self.staged.series[i] for i in self.series}
+        return {series.name: series for series in self.stats.values()}
+
+
+def wandb_id(label: str) -> str | None:
+    """The run id in the name of the W&B folder that a file lies in."""
+    match = _WANDB_RUN.search(label)
+    return match[1] if match else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,37 +126,40 @@ class Plan:
     members: list[Member]
     grouping: str = ""
     context: list[Staged] = field(default_factory=list)
+    checkpoints: list[Checkpoint] = field(default_factory=list)
+
+    def series_prefix(self, unit: Unit) -> str:
+        """What goes before the names of a unit's series: its sub-folder, and the split that only its file tells."""
+        others = {member.unit.held_out for member in self.members}
+        return "/".join(part for part in (unit.folder, unit.held_out if len(others) > 1 else "") if part)
 
 
 def assemble(name: str, staged: Sequence[Staged]) -> list[Plan]:
     """The runs that the sources of one candidate hold. Sources without a number are left out."""
     units = [unit for source in staged for unit in _units(source)]
-    exported = [unit for unit in units if unit.run]
-    plain = sorted((unit for unit in units if not unit.run), key=_started)
+    own = [unit for unit in units if unit.run or unit.rows]
     groups: list[list[Member]] = []
-    for unit in plain:
+    for unit in sorted((unit for unit in units if not (unit.run or unit.rows)), key=_started):
         _place(unit, groups)
-    plans = [_plan(name, group, len(groups) > 1 or bool(exported)) for group in groups]
-    for unit in exported:
-        base = name if name.endswith(unit.label) else f"{name}/{unit.label}"
-        plans.append(Plan(f"{base}#{unit.run}", [Member(unit, "first", 0, 0)], f"one run of the export {unit.label}"))
+    plans = [_plan(name, group, len(groups) > 1 or bool(own)) for group in groups]
+    counts: dict[str, int] = {}
+    for unit in own:
+        counts[unit.label] = counts.get(unit.label, 0) + 1
+        base = name if name.rsplit("/", 1)[-1] == unit.label else f"{name}/{unit.label}"
+        reason = f"one run of the export {unit.label}" if unit.run else f"{unit.label} begins anew here"
+        plans.append(Plan(f"{base}#{unit.run or counts[unit.label]}", [Member(unit, "first", 0, 0)], reason))
     return plans
 
 
 def _plan(name: str, group: list[Member], split: bool) -> Plan:
     first = group[0].unit.label
+    name = f"{name}#{first}" if split else name
     if len(group) == 1:
-        reason = f"{first} neither continues nor repeats its neighbours" if split else ""
-        return Plan(f"{name}#{first}" if split else name, group, reason)
-    words = {
-        "continues": "continues the run",
-        "repeats": "logs the same steps",
-        "rank": "is a rank",
-        "part": "adds series",
-    }
+        return Plan(name, group, f"{first} neither continues nor repeats its neighbours" if split else "")
+    words = {"continues": "continues it", "repeats": "logs the same steps", "rank": "is a rank", "part": "adds series"}
     reasons = [f"{member.unit.label} {words[member.relation]}" for member in group[1:]]
     shown = "; ".join(reasons[:4]) + (f"; and {len(reasons) - 4} more" if len(reasons) > 4 else "")
-    return Plan(f"{name}#{first}" if split else name, group, f"{first} begins; {shown}")
+    return Plan(name, group, f"{first} begins; {shown}")
 
 
 def _started(unit: Unit) -> tuple[bool, int]:
@@ -157,53 +194,39 @@ def _relate(a: Unit, b: Unit) -> Relation | None:
     """How b belongs to the run of a, or None where it is another run."""
     if a.rank is not None and b.rank is not None and a.rank != b.rank:
         return "rank"
-    ours, theirs = a.stats(), b.stats()
+    ours, theirs = a.by_name(), b.by_name()
     common = sorted(ours.keys() & theirs.keys(), key=lambda tag: -min(ours[tag].n, theirs[tag].n))
-    if not common or _folder(a) != _folder(b) or _split_name(a) != _split_name(b):
+    if not common or a.folder != b.folder:
         return "part"
-    main = a.staged.series[a.main].name
-    tag = main if main in common else common[0]
-    share = _agreement(a, b, tag)
+    if a.held_out != b.held_out:
+        return "part" if _same_subject(a, b) else None
+    main = a.stats[a.main].name
+    share = _agreement(a, b, main if main in common else common[0])
     if share is not None and share >= _AGREE:
         return "repeats"
-    if _continues(a, b):
+    if _continues(a, b) or (a.identity is not None and a.identity == b.identity):
         return "continues"
-    if a.identity is not None and a.identity == b.identity:
-        return "continues"
-    return "part" if a.staged.source.format != b.staged.source.format else None
+    return "part" if a.staged.source.format != b.staged.source.format and _same_subject(a, b) else None
 
 
-def _folder(unit: Unit) -> str:
-    """The sub-folder a writer made; checkpoint folders and W&B's own do not tell series apart."""
-    parts = PurePosixPath(unit.label).parent.parts
-    return "/".join(part for part in parts if series_prefix(part))
-
-
-def _split_name(unit: Unit) -> str:
-    match = _SPLIT_NAMES.search(PurePosixPath(unit.label).stem)
-    return match[1].lower() if match else ""
-
-
-def series_prefix(folder: str) -> bool:
-    """Whether a sub-folder's name is part of its series' names (add_scalars, train/, validation/)."""
-    return not re.match(
-        r"^(wandb|files|logs|tmp|runs|checkpoints|(offline-)?run-\d{8}_\d{6}-\w+|[A-Z][a-z]{2}\d{2}_\d{2}-\d{2}-\d{2}_.*"
-        r"|rank[-_]?\d+|(checkpoint|ckpt|global_?step|iter|step|model|state)[-_=]?\d+)$",
-        folder,
-        re.IGNORECASE,
-    )
+def _same_subject(a: Unit, b: Unit) -> bool:
+    """Whether the names of two files could be those of one run: alike, or one of them says nothing in particular."""
+    stems = [_HELD_OUT.sub("", PurePosixPath(unit.label).name.split(".")[0]).strip("._-") for unit in (a, b)]
+    return stems[0] == stems[1] or any(_ORDINARY_STEM.match(stem) for stem in stems)
 
 
 def _continues(a: Unit, b: Unit) -> bool:
-    """Whether b begins where a had got to, after it in time."""
-    before, after = a.lives[-1], b.lives[0]
-    if after.first_step <= a.lives[0].first_step:
-        return False
-    if NO_TIME not in (before.ended, after.started):
-        return after.started >= before.started and (
-            after.started >= before.ended or after.first_step >= before.last_step
+    """Whether b begins where a had got to, or begins again after a false start; after it in time."""
+    before, after, begin = a.lives[-1], b.lives[0], a.lives[0].first_step
+    timed = NO_TIME not in (before.ended, after.started)
+    if after.first_step <= begin:
+        early = before.max_step - begin < _FALSE_START * (b.lives[-1].max_step - after.first_step)
+        return timed and early and after.started >= before.ended
+    if timed:
+        return after.started >= before.ended or (
+            after.started >= before.started and after.first_step >= before.last_step
         )
-    reach = before.max_step + max(1, (before.max_step - a.lives[0].first_step) // 5)
+    reach = before.max_step + max(1, (before.max_step - begin) // 5)
     return after.first_step <= reach and b.lives[-1].max_step > before.max_step
 
 
@@ -213,17 +236,13 @@ def _agreement(a: Unit, b: Unit, tag: str) -> float | None:
     steps, left, right = np.intersect1d(ours[0], theirs[0], return_indices=True)
     if len(steps) < 3 or len(steps) < 0.05 * min(len(ours[0]), len(theirs[0])):
         return None
-    return same_values(ours[1][left], theirs[1][right])
-
-
-def same_values(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
-    """Share of positions at which two arrays agree up to the rounding of logs; NaN agrees with NaN."""
-    return float(np.mean(np.isclose(a, b, rtol=_TOLERANCE, atol=1e-6, equal_nan=True)))
+    same = np.isclose(ours[1][left], theirs[1][right], rtol=_TOLERANCE, atol=1e-6, equal_nan=True)
+    return float(np.mean(same))
 
 
 def read_series(unit: Unit, tag: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """The first points of a series: step and value."""
-    wanted = next(i for i in unit.series if unit.staged.series[i].name == tag)
+    wanted = next(i for i, series in unit.stats.items() if series.name == tag)
     steps, values, n = [], [], 0
     for block in unit.staged.spool.blocks(("series", "step", "value")):
         mask = block["series"] == wanted
@@ -235,48 +254,79 @@ def read_series(unit: Unit, tag: str) -> tuple[NDArray[np.int64], NDArray[np.flo
     return np.concatenate(steps), np.concatenate(values)
 
 
+# --- the runs and lives within one source ------------------------------------------------------------------------
+
+
 def _units(staged: Staged) -> list[Unit]:
-    by_run: dict[str, list[int]] = {}
+    by_run: dict[str, dict[int, SeriesStats]] = {}
     for i, series in enumerate(staged.series):
         if series.n:
-            by_run.setdefault(series.run, []).append(i)
+            by_run.setdefault(series.run, {})[i] = series
     units = []
-    for run, ids in by_run.items():
-        main = _main_series(staged, ids)
-        units.append(Unit(staged, run, tuple(ids), main, _lives(staged, main)))
+    for run, stats in by_run.items():
+        main = _main_series(stats)
+        units += _split_anew(Unit(staged, run, stats, main, _lives(staged, main)))
     return units
 
 
-def _main_series(staged: Staged, ids: Sequence[int]) -> int:
+def _main_series(stats: Mapping[int, SeriesStats]) -> int:
     """The series whose steps tell process lives apart: the longest training loss, else the longest series."""
-
-    def weight(i: int) -> tuple[bool, int]:
-        series = staged.series[i]
-        return (roles.resolve(series.name).role == "train_loss", series.n)
-
-    return max(ids, key=weight)
+    return max(stats, key=lambda i: (roles.resolve(stats[i].name).role == "train_loss", stats[i].n))
 
 
-@dataclass(slots=True)
-class _Scan:
-    """Rows at which the main series steps back or its importer says a new life begins."""
+def _split_anew(unit: Unit) -> list[Unit]:
+    """A source in which another run begins from the start is several runs; a false start is none of its own."""
+    groups: list[list[Life]] = [[unit.lives[0]]]
+    for life in unit.lives[1:]:
+        begin = groups[-1][0].first_step
+        if 0 <= life.first_step <= begin:
+            groups.append([life])
+        else:
+            groups[-1].append(life)
+    for i in reversed(range(len(groups) - 1)):
+        if _extent(groups[i]) < _FALSE_START * _extent(groups[i + 1]):
+            groups[i : i + 2] = [groups[i] + groups[i + 1]]
+    if len(groups) == 1:
+        return [unit]
+    starts = [*(group[0].start for group in groups), np.iinfo(np.int64).max]
+    spans = list(pairwise(starts))
+    stats = _stats_of_spans(unit, spans)
+    return [
+        replace(unit, stats=part, main=_main_series(part), lives=tuple(group), rows=span)
+        for part, group, span in zip(stats, groups, spans, strict=True)
+        if part
+    ]
 
-    starts: list[tuple[int, bool]] = field(default_factory=list)  # row, whether the importer said so
-    small: int = 0
+
+def _extent(group: Sequence[Life]) -> int:
+    return max(life.max_step for life in group) - min(life.first_step for life in group)
+
+
+def _stats_of_spans(unit: Unit, spans: Sequence[tuple[int, int]]) -> list[dict[int, SeriesStats]]:
+    """Statistics of each series within each range of rows."""
+    result: list[dict[int, SeriesStats]] = [{} for _ in spans]
+    for block in unit.staged.spool.blocks():
+        number = np.isin(block["series"], list(unit.stats)) & ~np.isin(block["state"], (NULL, EMPTY))
+        for stats, (start, end) in zip(result, spans, strict=True):
+            inside = number & (block["seq"] >= start) & (block["seq"] < end)
+            for i in np.unique(block["series"][inside]).tolist():
+                rows = inside & (block["series"] == i)
+                whole = unit.stats[i]
+                series = stats.setdefault(i, SeriesStats(whole.name, whole.rank, whole.run))
+                series.add(block["step"][rows], block["value"][rows])
+    return result
 
 
 def _lives(staged: Staged, main: int) -> tuple[Life, ...]:
+    """Process lives: a new one where the main series steps back, or where the importer says so."""
     seq, step, wall, segment = _read_main(staged, main)
     back = np.flatnonzero(np.diff(step) < 0) + 1
     if len(back) > max(8, _INTERLEAVED * len(step)):
         back = back[:0]
     said = np.flatnonzero(np.diff(segment) != 0) + 1
-    cuts = np.union1d(back, said)
-    bounds = [0, *(int(cut) for cut in cuts), len(step)]
     lives = []
-    for start, end in pairwise(bounds):
-        times = wall[start:end]
-        known = times[times != NO_TIME]
+    for start, end in pairwise([0, *np.union1d(back, said).tolist(), len(step)]):
+        known = wall[start:end][wall[start:end] != NO_TIME]
         lives.append(
             Life(
                 start=int(seq[start]) if start else 0,
@@ -294,7 +344,7 @@ def _read_main(staged: Staged, main: int) -> list[NDArray[np.int64]]:
     names = ("seq", "step", "wall_time", "segment")
     parts: list[list[NDArray[np.int64]]] = [[] for _ in names]
     for block in staged.spool.blocks(("series", "state", *names)):
-        mask = (block["series"] == main) & (block["state"] != 1) & (block["state"] != 2)
+        mask = (block["series"] == main) & ~np.isin(block["state"], (NULL, EMPTY))
         for part, name in zip(parts, names, strict=True):
             part.append(block[name][mask])
     return [np.concatenate(part) for part in parts]

@@ -83,7 +83,7 @@ class Spool:
 
 @dataclass(slots=True)
 class SeriesStats:
-    """A series of one source. Steps in the order of the source; wall times in microseconds."""
+    """A series of one source: `n` counts numbers, NaN and infinities included; steps in the order of the source."""
 
     name: str
     rank: int | None
@@ -92,10 +92,6 @@ class SeriesStats:
     n_nonfinite: int = 0
     first_step: int | None = None
     last_step: int | None = None
-    min_step: int | None = None
-    max_step: int | None = None
-    first_wall: int | None = None
-    last_wall: int | None = None
     _last: tuple[int, float] | None = None
 
     def fresh(self, step: NDArray[np.int64], value: NDArray[np.float64]) -> NDArray[np.bool_] | None:
@@ -110,19 +106,13 @@ class SeriesStats:
         same &= (previous_value == value) | (np.isnan(previous_value) & np.isnan(value))
         return ~same if same.any() else None
 
-    def add(self, step: NDArray[np.int64], value: NDArray[np.float64], wall: NDArray[np.int64] | None) -> None:
+    def add(self, step: NDArray[np.int64], value: NDArray[np.float64]) -> None:
         """Count rows that carry a number."""
         self.n += len(step)
         self.n_nonfinite += int(len(value) - np.count_nonzero(np.isfinite(value)))
-        low, high = int(step.min()), int(step.max())
-        if self.first_step is None:
-            self.first_step, self.min_step, self.max_step = int(step[0]), low, high
+        self.first_step = int(step[0]) if self.first_step is None else self.first_step
         self.last_step = int(step[-1])
-        self.min_step, self.max_step = min(self.min_step or low, low), max(self.max_step or high, high)
         self._last = (int(step[-1]), float(value[-1]))
-        if wall is not None and len(known := wall[wall != NO_TIME]):
-            self.first_wall = int(known[0]) if self.first_wall is None else self.first_wall
-            self.last_wall = int(known[-1])
 
 
 @dataclass(slots=True, eq=False)
@@ -226,9 +216,9 @@ def _add_points(staged: Staged, ids: dict[tuple[str, str, int | None], int], poi
     staged.spool.append(columns)
     numbers = (columns["state"] != NULL) & (columns["state"] != EMPTY)
     if numbers.all():
-        series.add(columns["step"], columns["value"], columns["wall_time"])
+        series.add(columns["step"], columns["value"])
     elif numbers.any():
-        series.add(columns["step"][numbers], columns["value"][numbers], columns["wall_time"][numbers])
+        series.add(columns["step"][numbers], columns["value"][numbers])
 
 
 def _columns(points: Points, series: int) -> Block:

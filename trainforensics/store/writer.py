@@ -10,18 +10,19 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from trainforensics import registry
 from trainforensics.discovery import Candidate
-from trainforensics.model import Axis, Event, Segment, Skipped
+from trainforensics.model import Axis, Checkpoint, Event, Segment, Skipped
 from trainforensics.store import schema
-from trainforensics.store.assembly import Life, Member, Plan, assemble, series_prefix
+from trainforensics.store.assembly import Life, Member, Plan, assemble, wandb_id
 from trainforensics.store.staging import NO_TIME, Block, Staged, stage
 
 Progress = Callable[[str, int, int], None]
@@ -75,6 +76,7 @@ def _stage_all(
 
 
 def _plan_all(imported: list[tuple[Candidate, list[Staged]]]) -> tuple[list[tuple[Candidate, Plan]], list[Skipped]]:
+    """Runs to write; what has no numbers itself is lent to the runs it serves, or skipped."""
     plans: list[tuple[Candidate, Plan]] = []
     taken: set[str] = set()
     for candidate, staged in imported:
@@ -83,15 +85,25 @@ def _plan_all(imported: list[tuple[Candidate, list[Staged]]]) -> tuple[list[tupl
             plans.append((candidate, plan))
     skipped = []
     for candidate, staged in imported:
+        served = _served(candidate, plans)
+        for plan in served:
+            plan.checkpoints += candidate.checkpoints
         for source in staged:
             if source.points:
                 continue
-            served = _served(candidate, plans) if source.has_context else []
-            for plan in served:
+            users = _users(source, served) if source.has_context else []
+            for plan in users:
                 plan.context.append(source)
-            if not served:
+            if not users:
                 skipped.append(Skipped(str(source.source.path), _unused(source)))
     return plans, skipped
+
+
+def _users(source: Staged, served: list[Plan]) -> list[Plan]:
+    """Of the runs a source could serve, those of its own W&B run where it lies in the folder of one."""
+    identity = wandb_id(source.source.label)
+    own = [plan for plan in served if identity and any(member.unit.identity == identity for member in plan.members)]
+    return own or served
 
 
 def _served(candidate: Candidate, plans: list[tuple[Candidate, Plan]]) -> list[Plan]:
@@ -133,9 +145,10 @@ def _write_run(store: Path, candidate: Candidate, plan: Plan) -> None:
     series: list[dict[str, Any]] = []
     sources: list[dict[str, Any]] = []
     for number, member in enumerate(plan.members):
-        _write_points(folder / schema.POINTS_FOLDER / f"{number:04d}.parquet", member, series)
-        points = sum(member.unit.staged.series[i].n for i in member.unit.series)
-        sources.append(_source_entry(member.unit.staged, points, len(member.unit.series), member.stream))
+        prefix = plan.series_prefix(member.unit)
+        _write_points(folder / schema.POINTS_FOLDER / f"{number:04d}.parquet", member, prefix, series)
+        points = sum(stats.n for stats in member.unit.stats.values())
+        sources.append(_source_entry(member.unit.staged, points, len(member.unit.stats), member.stream))
     everything = list(dict.fromkeys([*(member.unit.staged for member in plan.members), *plan.context]))
     sources += [_source_entry(staged) for staged in plan.context]
     pq.write_table(pa.Table.from_pylist(series, schema.SERIES), folder / schema.SERIES_FILE)
@@ -149,7 +162,7 @@ def _write_run(store: Path, candidate: Candidate, plan: Plan) -> None:
         "grouping": plan.grouping,
         "sources": sources,
         "segments": [asdict(segment) for segment in _segments(plan.members)],
-        "checkpoints": [asdict(checkpoint) for checkpoint in candidate.checkpoints],
+        "checkpoints": [asdict(checkpoint) for checkpoint in _in_order(plan.checkpoints)],
         "config": _merged_config(everything),
     }
     text = json.dumps(document, ensure_ascii=False, default=str, indent=1)
@@ -170,24 +183,33 @@ def _source_entry(staged: Staged, points: int = 0, series: int = 0, stream: int 
     }
 
 
-def _write_points(file: Path, member: Member, series: list[dict[str, Any]]) -> None:
+def _in_order(checkpoints: Iterable[Checkpoint]) -> list[Checkpoint]:
+    return sorted(dict.fromkeys(checkpoints), key=lambda checkpoint: checkpoint.step)
+
+
+def _write_points(file: Path, member: Member, prefix: str, series: list[dict[str, Any]]) -> None:
     """One part: the unit's rows in the order of the source, ids of the run, segments of the run."""
     unit = member.unit
-    whole = len(unit.series) == len(unit.staged.series)
+    whole = unit.rows is None and len(unit.stats) == len(unit.staged.series)
     ids = np.full(len(unit.staged.series), -1, np.int32)
-    prefix = "/".join(part for part in PurePosixPath(unit.label).parent.parts if series_prefix(part))
-    for local in unit.series:
+    for local in unit.stats:
         ids[local] = len(series)
         series.append(_series_row(len(series), member, local, prefix))
     starts = np.array([life.start for life in unit.lives])
     with pq.ParquetWriter(file, schema.POINTS, compression="zstd", compression_level=1) as writer:
         for block in unit.staged.spool.blocks():
-            mapped = ids[block["series"]]
-            kept = block if whole else {name: column[mapped >= 0] for name, column in block.items()}
-            writer.write_table(_points_table(kept, mapped if whole else mapped[mapped >= 0], starts, member.first_life))
+            kept = block if whole else _rows_of(block, ids, unit.rows)
+            writer.write_table(_points_table(kept, ids[kept["series"]], starts, member.first_life))
 
 
-def _points_table(block: Block, ids: np.ndarray[Any, Any], starts: np.ndarray[Any, Any], first_life: int) -> pa.Table:
+def _rows_of(block: Block, ids: NDArray[np.int32], rows: tuple[int, int] | None) -> Block:
+    keep = ids[block["series"]] >= 0
+    if rows is not None:
+        keep &= (block["seq"] >= rows[0]) & (block["seq"] < rows[1])
+    return {name: column[keep] for name, column in block.items()}
+
+
+def _points_table(block: Block, ids: NDArray[Any], starts: NDArray[Any], first_life: int) -> pa.Table:
     segment = np.searchsorted(starts, block["seq"], side="right") - 1 + first_life
     wall = pa.array(block["wall_time"], pa.int64(), mask=block["wall_time"] == NO_TIME)
     columns = [
@@ -203,7 +225,7 @@ def _points_table(block: Block, ids: np.ndarray[Any, Any], starts: np.ndarray[An
 
 
 def _series_row(number: int, member: Member, local: int, prefix: str) -> dict[str, Any]:
-    stats = member.unit.staged.series[local]
+    stats = member.unit.stats[local]
     return {
         "id": number,
         "name": f"{prefix}/{stats.name}" if prefix else stats.name,
