@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from factories import make_curve, make_signals
+
+from trainforensics.detectors.gradients import gradient_explosion
+from trainforensics.model import Clear, Finding, Fired, NotApplicable
+from trainforensics.signals import Signals
+
+PARAMS = {p.name: p.default for p in gradient_explosion.META.params}
+N = 1000
+
+
+def loss(seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return 2 + 2 * np.exp(-np.arange(N) / 100) + 0.05 * rng.standard_normal(N)
+
+
+def norm(seed: int = 0, sigma: float = 0.15) -> np.ndarray:
+    return np.exp(sigma * np.random.default_rng(seed + 100).standard_normal(N))
+
+
+def one(signals: Signals) -> Finding:
+    outcome = gradient_explosion.detect(signals, PARAMS)
+    assert isinstance(outcome, Fired)
+    return outcome.findings[0]
+
+
+def test_a_lasting_jump() -> None:
+    grown = norm()
+    grown[700:] *= 64
+    found = one(make_signals({"train_loss": loss(), "grad_norm": grown}))
+    assert abs((found.onset_step or 0) - 701) <= 1
+    assert found.recovery in {"unrecovered", "diverging"}
+
+
+def test_geometric_growth() -> None:
+    grown = norm() * np.exp(np.maximum(0, np.arange(N) - 300) / 25)
+    found = one(make_signals({"train_loss": loss(), "grad_norm": grown}))
+    assert 280 <= (found.onset_step or 0) <= 380
+
+
+def test_bursts_are_one_recurring_finding() -> None:
+    grown = norm()
+    grown[[400, 600, 800]] = 40
+    outcome = gradient_explosion.detect(make_signals({"train_loss": loss(), "grad_norm": grown}), PARAMS)
+    assert isinstance(outcome, Fired)
+    (found,) = outcome.findings
+    assert found.occurrences == (401, 601, 801)
+
+
+def test_a_burst_that_the_loss_shares_is_quiet() -> None:
+    grown, shared = norm(), loss()
+    grown[600:603] = 40
+    shared[600:603] += 2
+    assert isinstance(
+        gradient_explosion.detect(make_signals({"train_loss": shared, "grad_norm": grown}), PARAMS), Clear
+    )
+
+
+TAILS = {
+    "lognormal": lambda rng: np.exp(0.6 * rng.standard_normal(N)),
+    "student": lambda rng: 0.3 + np.abs(rng.standard_t(2, N)),
+    "pareto": lambda rng: 1 + rng.pareto(1.5, N),
+}
+
+
+@pytest.mark.parametrize("tail", TAILS)
+def test_heavy_tails_are_quiet(tail: str) -> None:
+    for seed in range(20):
+        heavy = TAILS[tail](np.random.default_rng(seed))
+        signals = make_signals({"train_loss": loss(seed), "grad_norm": heavy})
+        assert isinstance(gradient_explosion.detect(signals, PARAMS), Clear), seed
+
+
+def test_warm_up_and_slow_growth_are_quiet() -> None:
+    moved = norm() * np.interp(np.arange(N), [0, 30, 100, N], [0.2, 8, 1, 4])
+    assert isinstance(
+        gradient_explosion.detect(make_signals({"train_loss": loss(), "grad_norm": moved}), PARAMS), Clear
+    )
+
+
+def test_a_restart_is_quiet() -> None:
+    grown = norm()
+    grown[500:] *= 8
+    curves = [
+        make_curve(v, r, segment=np.repeat([0, 1], 500)) for r, v in {"train_loss": loss(), "grad_norm": grown}.items()
+    ]
+    assert isinstance(gradient_explosion.detect(make_signals(curves), PARAMS), Clear)
+
+
+def test_a_climb_into_nan_is_left_to_its_end() -> None:
+    grown, ended = norm(), loss()
+    grown[900:950] *= np.geomspace(2, 1e4, 50)
+    grown[950:] = ended[950:] = np.nan
+    assert isinstance(gradient_explosion.detect(make_signals({"train_loss": ended, "grad_norm": grown}), PARAMS), Clear)
+
+
+def test_without_gradients() -> None:
+    assert isinstance(gradient_explosion.detect(make_signals({"train_loss": loss()}), PARAMS), NotApplicable)

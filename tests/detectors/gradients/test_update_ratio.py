@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import numpy as np
+from factories import make_curve, make_signals
+
+from trainforensics.detectors.gradients import update_ratio
+from trainforensics.model import Clear, Fired
+from trainforensics.signals import Signals
+
+PARAMS = {p.name: p.default for p in update_ratio.META.params}
+RNG = np.random.default_rng(7)
+N = 600
+NOISE = np.exp(0.1 * RNG.standard_normal(N))
+
+
+def onset(signals: Signals) -> int | None:
+    outcome = update_ratio.detect(signals, PARAMS)
+    assert isinstance(outcome, Fired)
+    return outcome.findings[0].onset_step
+
+
+def test_updates_that_are_dropped() -> None:
+    ratio = 4e-3 * NOISE
+    ratio[150:] = 0
+    rate = np.linspace(1e-3, 1e-4, N)
+    assert onset(make_signals({"update_ratio": ratio, "learning_rate": rate})) == 151
+
+
+def test_violent_updates_of_one_layer() -> None:
+    wild = 2e-3 * NOISE
+    wild[400:] *= 200
+    layers = [
+        make_curve(2e-3 * NOISE, "update_ratio", name="ratio/a", layer="a"),
+        make_curve(wild, "update_ratio", name="ratio/b", layer="b", series_id=1),
+    ]
+    assert onset(make_signals(layers)) == 401
+
+
+def test_warm_up_and_decay_are_quiet() -> None:
+    rate = 1e-3 * np.minimum(np.arange(N) / 100, np.cos(np.linspace(0, np.pi / 2, N)) ** 2) + 1e-9
+    signals = make_signals({"update_ratio": 2 * rate * NOISE, "learning_rate": rate})
+    assert isinstance(update_ratio.detect(signals, PARAMS), Clear)
+    assert isinstance(update_ratio.detect(make_signals({"update_ratio": 2 * rate * NOISE}), PARAMS), Clear)
+
+
+def test_a_run_that_was_always_so_is_quiet() -> None:
+    assert isinstance(update_ratio.detect(make_signals({"update_ratio": 3e-6 * NOISE}), PARAMS), Clear)

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import numpy as np
+from factories import make_curve, make_signals
+
+from trainforensics.detectors.gradients import vanishing_gradient
+from trainforensics.model import Clear, Fired
+from trainforensics.signals import Signals
+
+RNG = np.random.default_rng(5)
+N = 500
+FLAT = 2.303 + 0.01 * RNG.standard_normal(N)
+
+
+def fires(signals: Signals) -> Fired:
+    outcome = vanishing_gradient.detect(signals, {})
+    assert isinstance(outcome, Fired)
+    return outcome
+
+
+def layered(loss: np.ndarray, *level: float) -> Signals:
+    curves = [make_curve(loss, "train_loss")]
+    for i, usual in enumerate(level):
+        value = usual * np.exp(0.2 * RNG.standard_normal(N))
+        curves.append(make_curve(value, "grad_norm", name=f"grad_norm/layer{i}", layer=f"layer{i}", series_id=i + 1))
+    return make_signals(curves)
+
+
+def test_zero_from_the_start() -> None:
+    outcome = fires(make_signals({"train_loss": FLAT, "grad_norm": np.zeros(N)}))
+    assert outcome.findings[0].onset_step == 1
+
+
+def test_a_norm_that_dies_later() -> None:
+    norm = np.where(np.arange(N) < 200, 0.9, 3e-7) * np.exp(0.1 * RNG.standard_normal(N))
+    outcome = fires(make_signals({"train_loss": FLAT, "grad_norm": norm}))
+    assert outcome.findings[0].onset_step == 201
+
+
+def test_starved_layers_are_named() -> None:
+    outcome = fires(layered(FLAT, 1e-7, 3e-6, 1e-3, 0.1, 0.6))
+    assert outcome.findings[0].scope.layer == "layer0"
+    assert "layer0, layer1" in outcome.findings[0].summary
+
+
+def test_a_converging_run_is_quiet() -> None:
+    decay = 1e2 * np.exp(-np.arange(N) / 25)
+    signals = make_signals({"train_loss": decay, "grad_norm": decay / 10})
+    assert isinstance(vanishing_gradient.detect(signals, {}), Clear)
+
+
+def test_small_gradients_of_a_loss_that_falls_are_quiet() -> None:
+    falling = 0.01 * np.exp(-np.arange(N) / 300) + 1e-5 * RNG.standard_normal(N)
+    signals = make_signals({"train_loss": falling, "grad_norm": 5e-5 * np.ones(N) + 1e-6 * RNG.random(N)})
+    assert isinstance(vanishing_gradient.detect(signals, {}), Clear)
+
+
+def test_frozen_layers_and_learning_layers_are_quiet() -> None:
+    learning = 2.3 * np.exp(-np.arange(N) / 200) + 0.01 * RNG.standard_normal(N)
+    assert isinstance(vanishing_gradient.detect(layered(learning, 1e-7, 0.2, 0.3), {}), Clear)
+    assert isinstance(vanishing_gradient.detect(layered(FLAT, 0.0, 0.2, 0.3), {}), Clear)
+
+
+def test_rewards_decide_in_reinforcement_learning() -> None:
+    signals = make_signals(
+        {"train_loss": 1e-5 * RNG.standard_normal(N), "grad_norm": np.zeros(N), "reward": np.ones(N)}
+    )
+    assert isinstance(vanishing_gradient.detect(signals, {}), Clear)

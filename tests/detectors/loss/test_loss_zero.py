@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from factories import make_signals
+
+from trainforensics.detectors.gradients import vanishing_gradient
+from trainforensics.detectors.loss import loss_zero
+from trainforensics.detectors.numerics import grad_nan, nan_onset
+from trainforensics.model import Clear, Finding, Fired
+from trainforensics.signals import Signals
+
+RNG = np.random.default_rng(8)
+N = 300
+LOSS = 2 + np.exp(-np.arange(N) / 50) + 0.05 * RNG.standard_normal(N)
+NORM = 1 + 0.2 * RNG.random(N)
+
+
+def one(signals: Signals) -> Finding:
+    outcome = loss_zero.detect(signals, {})
+    assert isinstance(outcome, Fired)
+    for other in (nan_onset, grad_nan, vanishing_gradient):
+        assert not isinstance(other.detect(signals, {}), Fired)
+    return outcome.findings[0]
+
+
+@pytest.mark.parametrize("norm", [np.nan, 0.0])
+def test_zero_from_the_start(norm: float) -> None:
+    found = one(make_signals({"train_loss": np.zeros(60), "grad_norm": np.full(60, norm)}))
+    assert found.onset_step == 1
+    assert "masked" in found.summary
+
+
+def test_zero_with_a_dead_gradient() -> None:
+    loss, norm = LOSS.copy(), NORM.copy()
+    loss[200:] = norm[200:] = 0
+    assert one(make_signals({"train_loss": loss, "grad_norm": norm})).onset_step == 201
+
+
+def test_another_constant_while_gradients_go_on() -> None:
+    loss = LOSS.copy()
+    loss[200:] = loss[199]
+    assert one(make_signals({"train_loss": loss, "grad_norm": NORM})).onset_step == 200
+
+
+def test_zero_by_construction_is_quiet() -> None:
+    zero = np.where(RNG.random(N) < 0.97, 0.0, 1e-4)
+    zero[:3] = 0.0001
+    signals = make_signals({"train_loss": zero, "grad_norm": 0.3 * NORM, "reward": np.linspace(0, 1, N)})
+    assert isinstance(loss_zero.detect(signals, {}), Clear)
+    assert isinstance(loss_zero.detect(make_signals({"train_loss": np.zeros(N), "grad_norm": NORM}), {}), Clear)
+
+
+def test_rounding_of_a_small_loss_is_quiet() -> None:
+    shrinking = np.round(2 * np.exp(-np.arange(N) / 15), 4)
+    assert shrinking[-1] == 0
+    assert isinstance(loss_zero.detect(make_signals({"train_loss": shrinking, "grad_norm": 0.01 * NORM}), {}), Clear)
+
+
+def test_a_plateau_printed_to_two_decimals_is_quiet() -> None:
+    coarse = np.round(0.70 + 0.002 * RNG.standard_normal(N), 2)
+    assert isinstance(loss_zero.detect(make_signals({"train_loss": coarse, "grad_norm": NORM}), {}), Clear)
+
+
+def test_the_first_value_repeated_for_a_while_is_quiet() -> None:
+    warm = np.r_[np.full(30, 0.6931), 0.69 - 0.001 * np.arange(270)]
+    assert isinstance(loss_zero.detect(make_signals({"train_loss": warm, "grad_norm": NORM}), {}), Clear)

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from factories import make_curve, make_signals
+
+from trainforensics.detectors.numerics import grad_nan, nan_onset
+from trainforensics.model import Clear, Fired, NotApplicable
+from trainforensics.signals import Signals
+
+RNG = np.random.default_rng(2)
+N = 400
+LOSS = 2 + 2 * np.exp(-np.arange(N) / 80) + 0.05 * RNG.standard_normal(N)
+NORM = 1 + 0.1 * RNG.random(N)
+
+
+def nan_at(*at: int) -> np.ndarray:
+    norm = NORM.copy()
+    norm[list(at)] = np.nan
+    return norm
+
+
+def test_every_occurrence_is_listed() -> None:
+    outcome = grad_nan.detect(make_signals({"train_loss": LOSS, "grad_norm": nan_at(25, 29, 140, 390)}), {})
+    assert isinstance(outcome, Fired)
+    (found,) = outcome.findings
+    assert found.occurrences == (26, 30, 141, 391)
+    assert found.onset_interval == (25, 26)
+
+
+def test_to_the_end_beside_a_flat_loss() -> None:
+    norm = np.full(N, np.nan)
+    flat = 1.9 + 0.1 * RNG.standard_normal(N)
+    signals = make_signals({"train_loss": flat, "grad_norm": norm})
+    outcome = grad_nan.detect(signals, {})
+    assert isinstance(outcome, Fired)
+    assert outcome.findings[0].onset_step == 1
+    assert isinstance(nan_onset.detect(signals, {}), Clear)
+
+
+def test_ranks_that_see_the_same_step_are_one_occurrence() -> None:
+    ranks = [make_curve(nan_at(100, 200), "grad_norm", name="grad_norm", rank=r, series_id=r) for r in range(4)]
+    outcome = grad_nan.detect(make_signals([make_curve(LOSS, "train_loss"), *ranks]), {})
+    assert isinstance(outcome, Fired)
+    assert outcome.findings[0].occurrences == (101, 201)
+
+
+def with_scaler(scale: np.ndarray, *at: int) -> Signals:
+    return make_signals({"train_loss": LOSS, "grad_norm": nan_at(*at), "loss_scale": scale})
+
+
+def test_a_scaler_that_skips_and_recovers_is_quiet() -> None:
+    scale = np.full(N, 65536.0)
+    scale[100:250] = 32768.0
+    assert isinstance(grad_nan.detect(with_scaler(scale, 99, 300), {}), Fired)  # 300 saw no back-off
+    scale[301:] = 32768.0
+    assert isinstance(grad_nan.detect(with_scaler(scale, 99, 300), {}), Clear)
+
+
+def test_the_search_at_the_start_is_quiet() -> None:
+    scale = 2.0 ** np.maximum(32 - np.arange(N), 20)
+    assert isinstance(grad_nan.detect(with_scaler(scale, *range(12)), {}), Clear)
+
+
+def test_rare_single_steps_of_an_unlogged_scaler_are_quiet() -> None:
+    norm = np.tile(NORM, 10)
+    norm[[0, 1, 2, 2000, 4000 - 7]] = np.inf
+    loss = 2 + 0.05 * RNG.standard_normal(len(norm))
+    signals = make_signals({"train_loss": loss, "grad_norm": norm}, config={"fp16": True})
+    assert isinstance(grad_nan.detect(signals, {}), Clear)
+
+
+def test_an_average_that_one_nan_entered_is_one_step() -> None:
+    average = NORM.copy()
+    average[200:300] = np.nan
+    curves = [
+        make_curve(LOSS, "train_loss"),
+        make_curve(NORM, "grad_norm", name="grad_norm"),
+        make_curve(average, "grad_norm", name="grad_norm_avg", series_id=5),
+    ]
+    signals = make_signals(curves)
+    outcome = grad_nan.detect(signals, {})
+    assert isinstance(outcome, Fired)
+    assert (outcome.findings[0].occurrences, outcome.findings[0].end_step) == ((201,), 201)
+    assert isinstance(nan_onset.detect(signals, {}), Clear)
+
+
+def test_a_norm_that_was_never_computed_is_quiet() -> None:
+    signals = make_signals({"train_loss": LOSS, "grad_norm": np.full(N, np.nan)})
+    assert isinstance(grad_nan.detect(signals, {}), Clear)
+
+
+@pytest.mark.parametrize("role", ["train_loss", "learning_rate"])
+def test_without_gradients(role: str) -> None:
+    assert isinstance(grad_nan.detect(make_signals({role: LOSS}), {}), NotApplicable)

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import numpy as np
+from factories import make_curve, make_signals
+
+from trainforensics.detectors.numerics import grad_nan, nan_onset, transient_nan
+from trainforensics.model import Clear, Fired
+from trainforensics.signals import Signals
+
+RNG = np.random.default_rng(1)
+LOSS = 2 + 0.1 * RNG.standard_normal(300)
+NORM = 1 + 0.1 * RNG.random(300)
+
+
+def fired(signals: Signals) -> Fired:
+    outcome = transient_nan.detect(signals, {})
+    assert isinstance(outcome, Fired)
+    assert isinstance(nan_onset.detect(signals, {}), Clear)
+    return outcome
+
+
+def test_an_infinite_loss_that_comes_back() -> None:
+    loss, norm = LOSS.copy(), NORM.copy()
+    loss[[100, 200]] = np.inf
+    norm[[100, 200]] = np.nan
+    signals = make_signals({"train_loss": loss, "grad_norm": norm})
+    (found,) = fired(signals).findings
+    assert found.occurrences == (101, 201)
+    assert (found.end_step, found.recovery) == (201, "recovered")
+    assert isinstance(grad_nan.detect(signals, {}), Clear)
+
+
+def test_one_rank() -> None:
+    ranks = [make_curve(LOSS.copy(), "train_loss", name="loss", rank=r, series_id=r) for r in range(4)]
+    ranks[3].value[50:53] = np.nan
+    (found,) = fired(make_signals(ranks)).findings
+    assert (found.onset_step, found.end_step, found.scope.rank) == (51, 53, 3)
+
+
+def test_one_component_once() -> None:
+    part = LOSS.copy() / 4
+    part[120] = np.nan
+    curves = [make_curve(LOSS, "train_loss"), make_curve(part, None, name="loss_bbox")]
+    (found,) = fired(make_signals(curves)).findings
+    assert (found.series, found.onset_step) == ("loss_bbox", 121)
+
+
+def test_a_component_that_is_often_nan_is_quiet() -> None:
+    part = np.where(RNG.random(300) < 0.3, np.nan, 0.4)
+    curves = [make_curve(LOSS, "train_loss"), make_curve(part, None, name="loss_rare_class")]
+    assert isinstance(transient_nan.detect(make_signals(curves), {}), Clear)
+
+
+def test_a_table_that_fills_evaluation_rows_with_nan_is_quiet() -> None:
+    loss = LOSS.copy()
+    loss[::50] = np.nan
+    val = np.full(300, np.nan)
+    val[::50] = 2.1
+    assert isinstance(transient_nan.detect(make_signals({"train_loss": loss, "val_loss": val}), {}), Clear)

@@ -1,0 +1,111 @@
+"""The gradient norm climbs far beyond its history while the loss does not move.
+
+What it detects:
+    A gradient norm many times its running level and beyond its own noise: a single burst, a lasting jump, or growth to
+    ever higher levels, at steps where the training loss stays inside its noise (clipping hides it).
+
+Why it matters:
+    Clipping keeps the loss calm but turns each update into noise of fixed length. It precedes divergence, and shows a
+    loss summed instead of averaged, or a layer that runs away.
+
+Evidence:
+    The norm before and at its peak, the factor, the height in widths of the run's own noise, the loss meanwhile.
+
+False positives:
+    Warm-up and restarts move gradients by themselves and are set aside. Heavy tails raise the height that the run must
+    exceed. A burst that the loss shares is reported as the loss's.
+
+Example:
+    From step 700 on grad_norm is 85 instead of 1.3 while the loss goes on at 2.1.
+
+Parameters:
+    lasting_factor: times the level before, where it stays up.
+    burst_factor: times the level before, for a burst of a few points.
+    slow_factor: times the level before, where it takes more than a tenth of the log to climb.
+"""
+
+from __future__ import annotations
+
+from trainforensics.detectors.base import Meta, Param, Params
+from trainforensics.kinds import KINDS
+from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
+from trainforensics.signals import Signals
+from trainforensics.signals.gradients import Explosion, explosions, loss_moved
+from trainforensics.signals.nonfinite import nonfinite
+
+META = Meta(
+    kind=KINDS["gradient-explosion"],
+    uses=("*",),
+    params=(
+        Param("lasting_factor", 5.0, "practitioners' band of 5-10x, where the run's own noise agrees"),
+        Param("burst_factor", 10.0, "upper end of that band: healthy runs show single points of 5x"),
+        Param("slow_factor", 30.0, "norms may grow several-fold over a healthy run as weights grow"),
+    ),
+)
+
+
+def detect(signals: Signals, params: Params) -> Outcome:
+    """Report lasting explosions one by one, bursts as one recurring finding."""
+    if not signals.has("grad_norm"):
+        return NotApplicable("no gradient norm is logged", "the global gradient norm before clipping")
+    ends = [e.onsets[0] for e in nonfinite(signals) if e.kind == "nan-onset"]
+    far = [e for e in explosions(signals) if _far(e, params) and not _loss_shares(signals, e) and not _ends(e, ends)]
+    lasting = [e for e in far if e.lasting]
+    bursts = [e for e in far if not e.lasting]
+    found = [_finding(e, ()) for e in lasting[:3]]
+    if bursts:
+        steps = tuple(int(e.curve.step[e.onset]) for e in bursts)
+        found.append(_finding(max(bursts, key=lambda e: e.factor), steps))
+    return Fired(tuple(found)) if found else Clear()
+
+
+def _far(explosion: Explosion, params: Params) -> bool:
+    if explosion.slow:
+        return explosion.factor >= params["slow_factor"]
+    return explosion.factor >= params["lasting_factor" if explosion.lasting else "burst_factor"]
+
+
+def _loss_shares(signals: Signals, explosion: Explosion) -> bool:
+    step = explosion.curve.step
+    last = min(explosion.end, explosion.onset + 2) if explosion.lasting else explosion.end
+    return loss_moved(signals, int(step[explosion.onset]), int(step[last]))
+
+
+def _ends(explosion: Explosion, ends: list[int]) -> bool:
+    """Whether the climb is the last thing before the loss turns NaN: then it is that event's precursor."""
+    step, cadence = explosion.curve.step, explosion.curve.cadence
+    onset, end = int(step[explosion.onset]), int(step[explosion.end])
+    return any(onset <= nan <= end + 2 * cadence for nan in ends)
+
+
+def _finding(explosion: Explosion, occurrences: tuple[int, ...]) -> Finding:
+    curve, onset = explosion.curve, explosion.onset
+    first = occurrences[0] if occurrences else int(curve.step[onset])
+    again = f", {len(occurrences)} times in all" if len(occurrences) > 1 else ""
+    how = "stays up" if explosion.lasting else "comes back"
+    text = (
+        f"{curve.name} climbs from {explosion.level:.3g} to {explosion.peak:.3g} ({explosion.factor:.3g}x) at step "
+        f"{int(curve.step[onset])} and {how}{again}, while the loss stays inside its noise."
+    )
+    peak = int(curve.step[explosion.top])
+    at = curve.at(first)
+    return Finding(
+        kind="gradient-explosion",
+        series=curve.name,
+        role="grad_norm",
+        onset_step=first,
+        confidence=round(min(0.95, 0.6 + 0.02 * min(10.0, explosion.z) + (0.1 if explosion.factor > 20 else 0.0)), 2),
+        summary=text,
+        onset_interval=(int(curve.step[at - 1]), first) if at > 0 else None,
+        occurrences=occurrences or (first,),
+        segment=int(curve.segment[onset]),
+        peak_step=peak,
+        end_step=int(curve.step[explosion.end]) if explosion.recovery == "recovered" else None,
+        recovery=explosion.recovery,
+        evidence=(
+            Evidence(
+                curve.name, peak, explosion.peak, explosion.level, f"{explosion.factor:.3g} times the level before"
+            ),
+            Evidence(curve.name, peak, explosion.z, None, "height in widths of the run's own noise of the logarithm"),
+        ),
+    )

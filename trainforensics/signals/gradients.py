@@ -1,0 +1,192 @@
+"""Gradient norms: explosions that the loss does not share, and norms that fall to nothing while nothing is learnt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainforensics.model import Recovery, Series
+from trainforensics.signals.curve import Curve
+from trainforensics.signals.excursions import Excursion, excursions
+from trainforensics.signals.run import Signals
+from trainforensics.signals.stretches import lasting_start, middle
+
+MIN_POINTS = 20
+START_SHARE, START_POINTS = 0.05, 10  # of the log: warm-up moves gradients by itself
+SUDDEN = 3  # points
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Explosion:
+    """A climb of the gradient norm by `factor` at `onset` (index of `curve`); `lasting` where it stays up.
+
+    `level` and `peak` are norms before and at the highest point, `z` the height in widths of the run's own noise of the
+    logarithm.
+    """
+
+    curve: Curve
+    onset: int
+    top: int
+    end: int
+    level: float
+    peak: float
+    z: float
+    lasting: bool
+    slow: bool
+    recovery: Recovery
+
+    @property
+    def factor(self) -> float:
+        """Peak against the level before."""
+        return self.peak / self.level if self.level > 0 else float("inf")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Collapse:
+    """A gradient norm that is next to nothing from index `first` of `curve` on while the loss stands still.
+
+    `before` is the norm's earlier level (NaN where it was tiny from the start), `level` the one since, `loss` the loss
+    meanwhile. `layers`: the layers that get no gradient while others do; empty where the whole norm is meant.
+    """
+
+    curve: Curve
+    first: int
+    before: float
+    level: float
+    loss: float
+    layers: tuple[Series, ...] = ()
+
+
+def explosions(signals: Signals) -> tuple[Explosion, ...]:
+    """Climbs of the global gradient norm out of its own noise, start and restarts set aside, by onset."""
+    return signals.derive(("explosions",), lambda: _explosions(signals))
+
+
+@np.errstate(all="ignore")
+def _explosions(signals: Signals) -> tuple[Explosion, ...]:
+    curve = signals.curve("grad_norm")
+    if curve is None:
+        return ()
+    curve = curve.take(curve.finite & (curve.value > 0))
+    n = len(curve)
+    if n < MIN_POINTS:
+        return ()
+    logarithm = Curve(curve.series, curve.step, np.log(curve.value), curve.time, curve.segment)
+    settled = max(min(START_POINTS, n // 4), int(START_SHARE * n))
+    restarts = np.flatnonzero(np.diff(curve.segment)) + 1
+    found = []
+    for e in excursions(logarithm):
+        if e.onset < settled or any(abs(e.onset - restart) <= SUDDEN for restart in restarts):
+            continue
+        found.append(_explosion(curve, e, n))
+    return tuple(found)
+
+
+def _explosion(curve: Curve, e: Excursion, n: int) -> Explosion:
+    level = float(np.exp(e.before))
+    lasting = not e.returned and n - e.onset >= MIN_POINTS // 4
+    held = e.end - e.onset + 1
+    top = e.onset + int(np.argmax(curve.value[e.onset : e.end + 1]))
+    return Explosion(
+        curve, e.onset, top, e.end, level, float(curve.value[top]), e.z, lasting or held >= max(20, n // 20),
+        e.rise > max(SUDDEN, n // 10), e.recovery,
+    )  # fmt: skip
+
+
+def loss_moved(signals: Signals, start: int, stop: int) -> bool:
+    """Whether the training loss leaves its own noise between two steps."""
+    loss = signals.curve("train_loss")
+    if loss is None:
+        return False
+    finite = loss.only_finite()
+    found = signals.derive(("loss excursions",), lambda: excursions(loss))
+    margin = 2 * finite.cadence
+    return any(
+        int(finite.step[e.onset]) <= stop + margin and int(finite.step[max(e.peak, e.onset)]) >= start - margin
+        for e in found
+    )
+
+
+def collapse(signals: Signals) -> Collapse | None:
+    """The gradient norm, or that of some layers, is next to nothing to the end of the log; None where it is not."""
+    return signals.derive(("collapse",), lambda: _collapse(signals) or _layer_collapse(signals))
+
+
+@np.errstate(all="ignore")
+def _collapse(signals: Signals) -> Collapse | None:
+    curve = signals.curve("grad_norm")
+    if curve is None:
+        return None
+    curve = curve.take(curve.finite & (curve.value >= 0))
+    n = len(curve)
+    if n < 10:
+        return None
+    early = float(np.median(curve.value[: max(5, n // 10)]))
+    from_start = early < TINY
+    first = lasting_start(curve.value < (TINY if from_start else min(TINY, early / FAR_BELOW)))
+    if first is None or n - first < max(5, n // 20):
+        return None
+    level = float(np.median(curve.value[first:]))
+    loss = _idle_loss(signals, int(curve.step[first]))
+    if loss is None:
+        return None
+    if from_start and level > 0 and (n - first < n // 3 or level > TINY * min(1.0, abs(loss))):
+        return None
+    return Collapse(curve, first, float("nan") if from_start else early, level, loss)
+
+
+TINY = 1e-4  # the band practitioners use; the run's own history must agree
+FAR_BELOW = 100.0
+CONVERGED = 0.1  # of its first level: a loss this low may well have small gradients
+
+
+def _idle_loss(signals: Signals, step: int) -> float | None:
+    """Level of the loss from `step` on; None where it falls, has converged, or is not logged."""
+    loss = signals.curve("train_loss")
+    if loss is None:
+        return None
+    value = loss.value[loss.finite]
+    since = loss.value[loss.finite & (loss.step >= step)]
+    if len(since) < 5:
+        return None
+    start, level = float(np.median(value[:5])), float(np.median(since))
+    third = len(since) // 3
+    early, late = float(np.median(since[:third])), float(np.median(since[-third:]))
+    noise = 1.4826 * float(np.median(np.abs(since - level)))
+    falls = early - late > max(1.5 * noise, 0.02 * abs(level))
+    converged = abs(level) < CONVERGED * abs(start) or level == 0
+    return None if falls or converged else level
+
+
+@np.errstate(all="ignore")
+def _layer_collapse(signals: Signals) -> Collapse | None:
+    matrix = signals.layers("grad_norm")
+    if matrix is None or len(matrix.rows) < 3 or len(matrix.step) < 10:
+        return None
+    value = np.where(np.isfinite(matrix.value) & (matrix.value >= 0), matrix.value, np.nan)
+    usual = np.array([middle(row[len(row) // 2 :]) for row in value])
+    strong = float(np.nanmax(usual)) if np.isfinite(usual).any() else 0.0
+    tiny = (usual < TINY) & (usual < strong * TINY)
+    if not tiny.any() or tiny.all() or strong <= 0 or (usual[tiny] == 0).all():
+        return None  # layers that are exactly zero are frozen on purpose
+    weakest = np.nanmin(np.where(tiny[:, None], value, np.nan), axis=0)
+    first = lasting_start(weakest < strong * TINY)
+    if first is None or len(matrix.step) - first < max(5, len(matrix.step) // 5):
+        return None
+    loss = _idle_loss(signals, int(matrix.step[first]))
+    if loss is None or not _at_start_level(signals, loss):
+        return None
+    order = np.argsort(usual)
+    rows = tuple(matrix.rows[i] for i in order if tiny[i])
+    curve = next(c for c in signals.curves("grad_norm") if c.series == rows[0])
+    at = int(np.searchsorted(curve.step, matrix.step[first]))
+    return Collapse(curve, at, strong, float(usual[order[0]]), loss, rows)
+
+
+def _at_start_level(signals: Signals, level: float) -> bool:
+    loss = signals.curve("train_loss")
+    if loss is None:
+        return False
+    value = loss.value[loss.finite]
+    return level >= 0.9 * float(np.median(value[:5]))

@@ -1,0 +1,131 @@
+"""A loss that stands exactly still: hidden NaN, masked labels, a dead model, or a fault of the logging.
+
+Zero has four meanings. From the first step on: nothing is learnt from (all labels masked). After a jump, or with a
+gradient norm that is NaN or a constant: a filter that hides NaN. With a gradient norm of zero: dead. With a gradient
+norm that lives: rounding, or an objective whose value is zero by construction (GRPO) - no fault at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from trainforensics.signals.curve import Bools, Curve, Floats
+from trainforensics.signals.run import Signals
+from trainforensics.signals.stretches import at_steps, lasting_start, middle, stretches
+
+MIN_ZERO, MIN_OTHER = 5, 20  # points; another constant than zero may repeat by rounding
+MIN_SHARE = 0.05  # of the log
+ROLES_OF_RL = ("reward", "kl", "reward_std")
+
+Reason = Literal["filter", "labels", "dead", "constant"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stuck:
+    """Points `first`..`last` of `curve` hold exactly `value`.
+
+    `level` is the median of the 20 values before (NaN at the start); `gradient` the gradient norm in the stretch:
+    NaN where none is logged, infinity where it is not finite.
+    """
+
+    curve: Curve
+    first: int
+    last: int
+    value: float
+    reason: Reason
+    level: float
+    gradient: float
+
+
+def stuck(signals: Signals) -> Stuck | None:
+    """The stretch to the end of the training loss that stands still and is a fault; None where there is none."""
+    return signals.derive(("stuck",), lambda: _stuck(signals))
+
+
+@np.errstate(all="ignore")
+def _stuck(signals: Signals) -> Stuck | None:
+    curve = signals.curve("train_loss")
+    if curve is None:
+        return None
+    curve = curve.only_finite()
+    n = len(curve)
+    if n < MIN_ZERO:
+        return None
+    value = float(curve.value[-1])
+    first = lasting_start(curve.value == value, 0.95)
+    if first is None or n - first < (MIN_ZERO if value == 0 else MIN_OTHER) or n - first < MIN_SHARE * n:
+        return None
+    gradients = _gradients(signals, curve)
+    level = middle(curve.value[max(0, first - 20) : first])
+    reason = _reason(signals, curve, first, value, gradients)
+    if reason is None:
+        return None
+    inside = gradients[first:]
+    logged = inside[~np.isnan(inside)]
+    gradient = float(np.median(logged)) if len(logged) else float("nan")
+    return Stuck(curve, first, n - 1, value, reason, level, gradient)
+
+
+def _gradients(signals: Signals, curve: Curve) -> Floats:
+    norm = signals.curve("grad_norm")
+    return at_steps(norm, curve.step) if norm is not None else np.full(len(curve), np.nan)
+
+
+def _reason(signals: Signals, curve: Curve, first: int, value: float, gradients: Floats) -> Reason | None:
+    logged = gradients[first:][~np.isnan(gradients[first:])]
+    broken = len(logged) > 0 and float(np.mean(np.isinf(logged))) > 0.5
+    still = len(logged) > 1 and not broken and float(np.ptp(logged[np.isfinite(logged)])) == 0
+    lively = len(logged) > 0 and not broken and not still
+    rewarded = any(signals.has(role) for role in ROLES_OF_RL)
+    history = curve.value[:first]
+    if first <= 1 and not _jumped(history):
+        if value == 0:
+            return None if lively or (rewarded and not broken) else "labels"
+        printed_coarsely = lively and value == round(value, 4)
+        return None if rewarded or printed_coarsely else "constant"
+    if broken:
+        return "filter"
+    if not _abrupt(history, value) or (rewarded and lively):
+        return None  # it got there little by little, or rewards decide: rounding of a small loss
+    if still:
+        before = gradients[:first][np.isfinite(gradients[:first])]
+        varied = len(before) > 2 and float(np.ptp(before)) > 0
+        return "dead" if logged[0] == 0 else "filter" if varied else "constant"
+    if not lively and value == 0 and _jumped(history):
+        return "filter"
+    return "constant"
+
+
+def _abrupt(history: Floats, value: float) -> bool:
+    """Whether the loss was at its usual distance from `value` right before it got there, many rounding steps away."""
+    distance = np.abs(history[-50:] - value)
+    usual = float(np.median(distance))
+    scale = float(np.max(np.abs(history[:20])))
+    coarse = len(history) > 5 and float(np.mean(history[1:] == history[:-1])) > 0.3
+    return not coarse and float(np.median(distance[-3:])) > 0.3 * usual > 3e-4 * scale
+
+
+def _jumped(history: Floats) -> bool:
+    """Whether the value right before stands far above the ones before it, or is absurd for a first loss."""
+    if not len(history):
+        return False
+    last, earlier = float(np.max(history[-2:])), history[:-2]
+    return last > 1e3 or (len(earlier) >= 3 and last > 3 * float(np.median(earlier[-20:])))
+
+
+def hidden_points(curve: Curve, gradients: Floats) -> Bools:
+    """Points of a loss that are exactly zero, or repeat the point before, while the gradient norm is not finite.
+
+    `gradients` has shape (n,), infinity where the norm is not finite. Zeros from the very first point on hide nothing
+    that the log could show, so they do not count.
+    """
+    value = curve.value
+    repeats = np.append(False, value[1:] == value[:-1])
+    hidden: Bools = np.isinf(gradients) & np.isfinite(value) & ((value == 0) | repeats)
+    first, last = stretches(hidden)
+    if len(first) and first[0] == 0:
+        hidden[: last[0] + 1] = False
+    return hidden
