@@ -59,6 +59,12 @@ class Cells:
         """Mask of cells that hold a number or the text NaN."""
         return np.asarray((self.state == VALUE) | (self.state == STRING))
 
+    def take(self, rows: NDArray[np.bool_]) -> Cells:
+        """The cells of some rows."""
+        text = None if self.text is None else self.text[rows]
+        time = None if self.time is None else self.time[rows]
+        return Cells(self.number[rows], self.state[rows], text, time)
+
 
 @dataclass(slots=True, eq=False)
 class Block:
@@ -69,6 +75,10 @@ class Block:
 
     def __len__(self) -> int:
         return len(self.line)
+
+    def take(self, rows: NDArray[np.bool_]) -> Block:
+        """Some of the rows."""
+        return Block({name: cells.take(rows) for name, cells in self.columns.items()}, self.line[rows])
 
 
 # --- cells from values -------------------------------------------------------------------------------------------

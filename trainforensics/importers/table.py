@@ -1,0 +1,360 @@
+"""Tables with a step column: CSV, TSV and Parquet.
+
+Lightning's and Keras' CSV loggers, progress.csv, W&B's chart exports and `run.history()`, wide tables and tables of
+one metric a row. W&B's table of runs (one row a run, no step) is recognised and refused.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trainforensics import roles
+from trainforensics.importers.axes import is_step_name
+from trainforensics.importers.base import EMPTY, NULL, Head, Record, Source
+from trainforensics.importers.cells import columns_of_arrow, text_cells
+from trainforensics.importers.lines import LineBlocks
+from trainforensics.importers.rows import ABSENT, Block, Cells, RowReader
+from trainforensics.model import ReadWarning
+
+FORMAT = "table"
+
+_PARQUET = b"PAR1"
+_DELIMITERS = (",", "\t", ";", "|")
+_BAND = re.compile(r"__(MIN|MAX)$")
+_RUNS_TABLE = frozenset({"Name", "State", "Notes", "User", "Tags", "Created", "Runtime", "Sweep", "ID"})
+_LONG_NAMES = frozenset({"metric", "tag", "name", "key"})
+_LONG_VALUES = frozenset({"value", "metric_value"})
+_LONGEST_QUOTED = 64 << 20
+_BATCH_ROWS = 1 << 16
+
+
+def sniff(head: Head) -> float:
+    """A header that names a step or an epoch and a metric, over rows of numbers."""
+    if head.data.startswith(_PARQUET):
+        return _sniff_parquet(head.path)
+    shape = _shape(head.data)
+    if shape is None:
+        return 0.0
+    if _is_runs_table(shape.header):
+        return 0.8
+    numeric = sum(_numeric_share(row, len(shape.header)) >= 0.3 for row in shape.rows)
+    if not shape.rows or numeric < 0.7 * len(shape.rows):
+        return 0.0
+    return _confidence(shape.header)
+
+
+def read(source: Source) -> Iterator[Record]:
+    """Stream the table's columns as points."""
+    with source.path.open("rb") as stream:
+        parquet = stream.read(4) == _PARQUET
+    yield from _read_parquet(source) if parquet else _Csv(source).read()
+
+
+def _confidence(header: Sequence[str]) -> float:
+    names = [name.strip() for name in header]
+    lower = {name.lower() for name in names}
+    known = {roles.resolve(_metric(name)).role for name in names} - {None, "epoch"}
+    long_form = _LONG_VALUES & lower and _LONG_NAMES & lower
+    if any(is_step_name(name) for name in names):
+        return 0.85 if known or long_form else 0.6
+    return 0.4 if known & {"train_loss", "val_loss"} else 0.0
+
+
+def _metric(name: str) -> str:
+    """The metric of a column of a chart export ("run - metric")."""
+    return _BAND.sub("", name).rsplit(" - ", 1)[-1]
+
+
+def _is_runs_table(header: Sequence[str]) -> bool:
+    return len(_RUNS_TABLE & set(header)) >= 3 and "Step" not in header
+
+
+# --- CSV ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What the head of a text table says: its delimiter, header, first rows, and lines above the header."""
+
+    delimiter: str
+    header: list[str]
+    rows: list[list[str]]
+    above: int
+
+
+def _shape(data: bytes) -> _Shape | None:
+    if b"\x00" in data[:4096]:
+        return None
+    lines = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").splitlines()
+    above = 0
+    while above < min(len(lines), 50) and (not lines[above].strip() or lines[above].startswith("#")):
+        above += 1
+    if above >= len(lines) or lines[above].lstrip()[:1] in {"{", "[", "<"}:
+        return None
+    delimiter = max(_DELIMITERS, key=lines[above].count)
+    if not lines[above].count(delimiter):
+        return None
+    rows = list(csv.reader(lines[above : above + 60], delimiter=delimiter))
+    header = [name.strip() for name in rows[0]]
+    if not header or sum(_is_number(name) for name in header) > len(header) // 3:
+        return None
+    body = [row for row in rows[1:] if row]
+    return _Shape(delimiter, header, body, above)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text.strip().replace(",", ".") or "x")
+    except ValueError:
+        return False
+    return True
+
+
+def _numeric_share(row: Sequence[str], width: int) -> float:
+    filled = [cell for cell in row if cell.strip()]
+    if not filled or len(filled) > 2 * width:
+        return 0.0
+    return sum(_is_number(cell) for cell in filled) / len(filled)
+
+
+@dataclass(slots=True, eq=False)
+class _Csv:
+    """One text table. A header may come again in the middle: a restart that appended, perhaps with other columns."""
+
+    source: Source
+    delimiter: str = ","
+    header: list[str] = field(default_factory=list)
+    ragged: int = 0
+    ragged_line: int = 0
+    warnings: list[ReadWarning] = field(default_factory=list)
+
+    def read(self) -> Iterator[Record]:
+        blocks = LineBlocks(self.source.path)
+        reader = _Exports(self.source)
+        pending, pending_line = b"", 1
+        for block, line in blocks:
+            data = pending + block
+            first = pending_line if pending else line
+            if data.count(b'"') % 2 and len(data) < _LONGEST_QUOTED:
+                pending, pending_line = data, first
+                continue
+            pending = b""
+            yield from self._block(data, first, reader)
+        if pending:
+            yield from self._block(pending, pending_line, reader)
+        yield from reader.finish()
+        if self.ragged:
+            message = f"{self.ragged} rows have more cells than the header; the further cells are column_<number>"
+            yield ReadWarning("ragged-row", f"line {self.ragged_line}", message)
+        yield from self.warnings
+        yield from blocks.warnings
+
+    def _block(self, data: bytes, line: int, reader: _Exports) -> Iterator[Record]:
+        if not self.header:
+            shape = _shape(data)
+            if shape is None:
+                self.warnings.append(ReadWarning("no-header", f"line {line}", "no header was found; nothing was read"))
+                return
+            if _is_runs_table(shape.header):
+                message = "a table of runs, one row each, without a step; export a chart or the history instead"
+                self.warnings.append(ReadWarning("runs-table", f"line {line}", message))
+                return
+            self.delimiter, self.header = shape.delimiter, shape.header
+            body = data.removeprefix(b"\xef\xbb\xbf").split(b"\n", shape.above + 1)
+            data, line = body[-1] if len(body) == shape.above + 2 else b"", line + shape.above + 1
+        if not data.strip():
+            return
+        columns = self._clean(data)
+        if columns is not None:
+            rows = len(next(iter(columns.values())).number)
+            yield from reader.add(Block(columns, np.arange(line, line + rows, dtype=np.int64)))
+        else:
+            yield from self._row_by_row(data, line, reader)
+
+    def _clean(self, data: bytes) -> dict[str, Cells] | None:
+        """The columns of a block whose every line has as many cells as the header; None for any other block."""
+        import polars as pl  # noqa: PLC0415  (heavy)
+
+        separator = self.delimiter.encode()
+        cuts = np.frombuffer(data, np.uint8)
+        ends = np.flatnonzero(cuts == 10)
+        ends = ends if len(ends) and ends[-1] == len(data) - 1 else np.append(ends, len(data))
+        marks = np.flatnonzero(cuts == separator[0])
+        per_line = np.diff(np.searchsorted(marks, ends), prepend=0)
+        if np.any(per_line != len(self.header) - 1) or len(set(self.header)) < len(self.header):
+            return None
+        try:
+            frame = pl.read_csv(
+                data, has_header=False, separator=self.delimiter, infer_schema=False,
+                new_columns=self.header, encoding="utf8-lossy", raise_if_empty=False,
+            )  # fmt: skip
+        except pl.exceptions.PolarsError:
+            return None
+        if frame.height != len(ends) or frame.width != len(self.header):
+            return None
+        columns = {name: self._cells(frame[name]) for name in self.header}
+        if any(self._repeats_header(name, cells) for name, cells in columns.items()):
+            return None
+        return columns
+
+    def _cells(self, column: Any) -> Cells:
+        return text_cells(column, EMPTY, typed=False, decimal_comma=self.delimiter == ";")
+
+    def _repeats_header(self, name: str, cells: Cells) -> bool:
+        return cells.text is not None and bool(np.any(cells.text == name))
+
+    def _row_by_row(self, data: bytes, line: int, reader: _Exports) -> Iterator[Record]:
+        """A block with ragged lines, quoted line breaks or another header."""
+        text = data.decode("utf-8", "replace")
+        parsed = csv.reader(io.StringIO(text, newline=""), delimiter=self.delimiter)
+        rows: list[list[str]] = []
+        lines: list[int] = []
+        number = line
+        while True:
+            try:
+                row = next(parsed)
+            except StopIteration:
+                break
+            except csv.Error as error:
+                self.warnings.append(ReadWarning("bad-line", f"line {number}", f"not a row of the table: {error}"))
+                continue
+            at, number = number, line + parsed.line_num
+            if not any(cell.strip() for cell in row):
+                continue
+            if self._is_header(row):
+                yield from self._rows(rows, lines, reader)
+                rows, lines = [], []
+                self.header = [name.strip() for name in row]
+                reader.restart()
+                continue
+            rows.append(row)
+            lines.append(at)
+        yield from self._rows(rows, lines, reader)
+
+    def _is_header(self, row: Sequence[str]) -> bool:
+        names = [cell.strip() for cell in row]
+        return names == self.header or (
+            any(is_step_name(name) for name in names) and len(set(names) & set(self.header)) >= max(2, len(names) // 2)
+        )
+
+    def _rows(self, rows: list[list[str]], lines: list[int], reader: _Exports) -> Iterator[Record]:
+        if not rows:
+            return
+        import polars as pl  # noqa: PLC0415  (heavy)
+
+        width = max(len(row) for row in rows)
+        names = _unique([*self.header, *(f"column_{i + 1}" for i in range(len(self.header), width))])
+        long = [line for row, line in zip(rows, lines, strict=True) if len(row) > len(self.header)]
+        if long:
+            self.ragged_line = self.ragged_line or long[0]
+            self.ragged += len(long)
+        columns = {}
+        for i, name in enumerate(names):
+            cells = self._cells(pl.Series([row[i] if i < len(row) else None for row in rows], dtype=pl.String))
+            short = np.array([i >= len(row) for row in rows])
+            cells.state[short] = ABSENT
+            columns[name] = cells
+        yield from reader.add(Block(columns, np.asarray(lines, dtype=np.int64)))
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    """Column names made unique: a second `loss` becomes `loss_2`."""
+    seen: dict[str, int] = {}
+    out = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        out.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
+    return out
+
+
+# --- charts of several runs --------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class _Exports:
+    """Readers of the runs of one table: one for a plain table, one a run for a chart export."""
+
+    source: Source
+    readers: dict[str, RowReader] = field(default_factory=dict)
+
+    def add(self, block: Block) -> Iterator[Record]:
+        for run, part in _runs(block).items():
+            reader = self.readers.setdefault(run, RowReader(self.source, run))
+            yield from reader.add(part)
+
+    def restart(self) -> None:
+        """A new process life begins."""
+        for reader in self.readers.values():
+            reader.segment += 1
+
+    def finish(self) -> Iterator[Record]:
+        for reader in self.readers.values():
+            yield from reader.finish()
+
+
+def _runs(block: Block) -> dict[str, Block]:
+    """The runs of a chart export ("Step", "run - metric", "run - metric__MIN" ...); a plain table is run ""."""
+    names = list(block.columns)
+    charted = [name for name in names if " - " in name]
+    if not charted or len(charted) < len(names) - 2:
+        return {"": block}
+    shared = {name: block.columns[name] for name in names if name not in charted}
+    runs: dict[str, dict[str, Cells]] = {}
+    for name in charted:
+        run, metric = name.rsplit(" - ", 1)
+        if metric in {"_step", "_step__MIN", "_step__MAX"} or _is_folded(block, name):
+            continue
+        runs.setdefault(run, {})[metric] = block.columns[name]
+    return {run: _logged_rows(Block({**shared, **columns}, block.line), columns) for run, columns in runs.items()}
+
+
+def _is_folded(block: Block, name: str) -> bool:
+    """Whether a __MIN or __MAX column only repeats its mean: the export of one run, not of a group."""
+    if not _BAND.search(name):
+        return False
+    mean = block.columns.get(_BAND.sub("", name))
+    return mean is None or bool(np.array_equal(mean.number, block.columns[name].number, equal_nan=True))
+
+
+def _logged_rows(block: Block, columns: dict[str, Cells]) -> Block:
+    """Rows in which the run logged anything: where another run of the chart logged, this one has empty cells."""
+    keep = np.zeros(len(block), bool)
+    for cells in columns.values():
+        keep |= cells.given
+    return block if keep.all() else block.take(keep)
+
+
+# --- Parquet -----------------------------------------------------------------------------------------------------
+
+
+def _sniff_parquet(path: Path) -> float:
+    import pyarrow.parquet as pq  # noqa: PLC0415  (heavy)
+
+    try:
+        return _confidence(pq.read_schema(path).names)
+    except (OSError, ValueError):
+        return 0.3
+
+
+def _read_parquet(source: Source) -> Iterator[Record]:
+    import pyarrow.parquet as pq  # noqa: PLC0415  (heavy)
+
+    reader = _Exports(source)
+    row = 1
+    try:
+        with pq.ParquetFile(source.path) as file:
+            for batch in file.iter_batches(batch_size=_BATCH_ROWS):
+                lines = np.arange(row, row + batch.num_rows, dtype=np.int64)
+                row += batch.num_rows
+                yield from reader.add(Block(dict(columns_of_arrow(batch, NULL)), lines))
+    except (OSError, ValueError) as error:
+        yield ReadWarning("damaged-file", f"row {row}", f"the Parquet file is damaged: {error}")
+    yield from reader.finish()
