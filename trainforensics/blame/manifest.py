@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from trainforensics.blame.described import setting
 from trainforensics.model import Basis
 from trainforensics.signals import Signals
 from trainforensics.signals.curve import Curve, Ints
@@ -104,10 +105,8 @@ def log_grid(signals: Signals) -> Ints:
 
 def accumulation_steps(config: Mapping[str, Any]) -> int:
     """Micro-batches per optimiser step as the configuration states them, 1 where it does not."""
-    for key, value in config.items():
-        if key.rsplit(".", 1)[-1].rsplit("/", 1)[-1].lower() in ACCUMULATION_KEYS and isinstance(value, int | float):
-            return max(1, int(value))
-    return 1
+    value = setting(config, ACCUMULATION_KEYS)
+    return max(1, int(value)) if isinstance(value, int | float) else 1
 
 
 def align(first: int, last: int, grid: Ints, accumulation: int) -> Alignment | None:

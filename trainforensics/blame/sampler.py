@@ -7,7 +7,7 @@ seed and length give the same order.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from trainforensics.blame.described import setting
 from trainforensics.blame.manifest import accumulation_steps, log_grid
 from trainforensics.signals import Signals
 from trainforensics.signals.curve import Ints
@@ -49,7 +50,7 @@ class Sampler:
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Sampler | None:
         """The sampler a configuration describes, or None where it names none or leaves a needed number out."""
-        said = {name: _find(config, keys) for name, keys in SYNONYMS.items()}
+        said = {name: setting(config, keys) for name, keys in SYNONYMS.items()}
         kind = str(said["sampler"] or "").rsplit(".", 1)[-1].lower()
         if kind not in ("distributedsampler", "sequentialsampler"):
             return None
@@ -151,12 +152,6 @@ def randperm(n: int, seed: int) -> Ints:
     for i, j in enumerate(swaps):
         out[i], out[j] = out[j], out[i]
     return np.array(out, dtype=np.int64)
-
-
-def _find(config: Mapping[str, Any], keys: Sequence[str]) -> Any:
-    """The first value whose key ends in one of the names, in the order of the names."""
-    by_leaf = {str(key).replace("/", ".").rsplit(".", 1)[-1].lower(): value for key, value in config.items()}
-    return next((by_leaf[key] for key in keys if key in by_leaf), None)
 
 
 def _shards(said: Any) -> tuple[tuple[str, int], ...]:

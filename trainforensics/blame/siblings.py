@@ -13,6 +13,7 @@ from itertools import combinations
 import numpy as np
 import polars as pl
 
+from trainforensics.blame.described import setting
 from trainforensics.blame.enrichment import hypergeometric_tail
 from trainforensics.blame.sampler import SYNONYMS, Sampler
 from trainforensics.blame.windows import BURST_KINDS, NAN_KINDS
@@ -84,8 +85,8 @@ def _proof(a: RunResult, b: RunResult, batches: Mapping[str, pl.LazyFrame | None
 
 
 def _said(result: RunResult, names: Sequence[str]) -> str | None:
-    leaves = {str(k).replace("/", ".").rsplit(".", 1)[-1].lower(): v for k, v in result.config.items()}
-    return next((str(leaves[name]) for name in names if name in leaves), None)
+    value = setting(result.config, names)
+    return None if value is None else str(value)
 
 
 def _same_batches(a: pl.LazyFrame, b: pl.LazyFrame) -> tuple[int, int]:

@@ -1,1 +1,5 @@
 """Why it happened: one hypothesis a file, weighed for and against."""
+
+from trainforensics.causes.ranking import HYPOTHESES, rank
+
+__all__ = ["HYPOTHESES", "rank"]

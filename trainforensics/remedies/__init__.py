@@ -1,1 +1,5 @@
 """What to do, filled with this run's numbers."""
+
+from trainforensics.remedies.prescription import prescribe
+
+__all__ = ["prescribe"]

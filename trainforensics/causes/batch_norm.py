@@ -1,0 +1,27 @@
+"""Batch statistics differ between training and evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trainforensics.causes.case import Case
+from trainforensics.causes.evidence import start
+from trainforensics.causes.weight import CLEAR, HINT, Reason, Weight
+
+CAUSE = "batch-norm"
+PRIORS: Mapping[str, float] = {
+    "eval-invalid": 0.15,
+    "val-jump": 0.02,
+    "val-divergence": 0.01,
+}
+
+
+def weigh(case: Case) -> Weight | None:
+    """Weighed where the kind of incident makes it thinkable."""
+    prior = PRIORS.get(case.kind)
+    if prior is None:
+        return None
+    reasons = start(case, early=HINT)
+    if case.configured(r".*(batch_?norm|bn).*"):
+        reasons.append(Reason(CLEAR, "the configuration names batch norm"))
+    return Weight(prior, tuple(reasons), "evaluate with batch statistics (training mode): a normal figure confirms it")

@@ -1,0 +1,38 @@
+"""The batch changed its size and the learning rate did not follow, or sum and mean were confused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trainforensics.causes.case import Case
+from trainforensics.causes.evidence import rooted
+from trainforensics.causes.weight import CLEAR, Reason, Weight
+
+CAUSE = "batch-size"
+PRIORS: Mapping[str, float] = {
+    "batch-size-change": 0.85,
+    "scale-mismatch": 0.05,
+    "gradient-explosion": 0.05,
+    "instant-burst": 0.01,
+    "oscillation": 0.05,
+    "gradual-rise": 0.02,
+    "data-shift": 0.03,
+}
+
+
+def weigh(case: Case) -> Weight | None:
+    """Weighed where the kind of incident makes it thinkable."""
+    prior = PRIORS.get(case.kind)
+    if prior is None:
+        return None
+    reasons = rooted(case, CLEAR, "batch-size-change")
+    for role in ("batch_size", "world_size", "gradient_accumulation"):
+        move = case.movement(role)
+        if move is not None and move.at != move.before:
+            reasons.append(Reason(CLEAR, f"{role} changed from {move.before:g} to {move.at:g}"))
+            break
+    return Weight(
+        prior,
+        tuple(reasons),
+        "scale the learning rate with the batch (linearly for SGD, by the square root for Adam) and repeat",
+    )

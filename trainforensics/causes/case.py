@@ -1,0 +1,386 @@
+"""What the hypotheses look at: one incident and the facts of the run around it, each computed once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from trainforensics.blame.described import flat, leaf, matching
+from trainforensics.model import Incident, Suspect
+from trainforensics.signals import Curve, Signals
+from trainforensics.signals.curve import Floats
+from trainforensics.signals.noise import robust_sigma
+from trainforensics.signals.restarts import Join, join
+
+BASELINE = 128  # logged points before the onset that tell what is usual there
+MOVED = 5.0  # noise widths; a normal baseline of 128 points exceeds it about once in 10,000 runs
+CREPT_POINTS = 3  # a climb is a lead when it began this many logged points before the loss left its noise
+LR_JUMP = 1.5  # per logged point; the steepest usual schedules, warm-ups from zero apart, stay below
+EARLY_POINTS = 10
+LASTING_POINTS = 20
+RESUME_WORDS = ("restart", "resume", "resumed", "checkpoint-loaded", "load-checkpoint", "checkpoint-load")
+
+Order = Literal["led", "same", "quiet"]
+
+
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """How a series behaved around an onset: level before, value and height (noise widths) at it, points of lead."""
+
+    before: float
+    at: float
+    widths: float
+    lead: int
+    lead_step: int
+    median_widths: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """The learning rate around an onset. `jump`: largest factor between neighbouring points there; 1.0 without one.
+
+    `first`: first logged step; `warmup`: steps until 95 % of the highest rate so far, 0 for a run that starts there.
+    """
+
+    now: float
+    peak: float
+    jump: float
+    jump_step: int
+    first: int
+    warmup: int
+    warming: bool
+
+    @property
+    def share(self) -> float:
+        """Of the highest rate so far."""
+        return self.now / self.peak if self.peak > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """An incident with its run and the incidents beside it."""
+
+    incident: Incident
+    signals: Signals
+    incidents: tuple[Incident, ...]
+
+    @property
+    def kind(self) -> str:
+        """The incident's kind."""
+        return self.incident.kind
+
+    @property
+    def onset(self) -> int:
+        """Onset step, 0 where the incident has none."""
+        return self.incident.onset_step or 0
+
+    @cached_property
+    def root(self) -> Incident | None:
+        """The incident that `caused_by` leads to, None for a root."""
+        by_id = {i.id: i for i in self.incidents}
+        here, seen = self.incident, {self.incident.id}
+        while here.caused_by and here.caused_by in by_id and here.caused_by not in seen:
+            here = by_id[here.caused_by]
+            seen.add(here.id)
+        return None if here is self.incident else here
+
+    @cached_property
+    def loss(self) -> Curve | None:
+        """The training loss."""
+        return self.curve("train_loss")
+
+    @cached_property
+    def cadence(self) -> int:
+        """Steps between logged points of the training loss."""
+        return self.loss.cadence if self.loss else 1
+
+    @cached_property
+    def points_before(self) -> int:
+        """Logged points of the training loss before the onset."""
+        return int(np.searchsorted(self.loss.step, self.onset)) if self.loss else 0
+
+    @cached_property
+    def early(self) -> bool:
+        """Within the first points of the log, when nothing has been learnt yet."""
+        return self.incident.onset_step is not None and self.points_before <= EARLY_POINTS
+
+    def curve(self, role: str) -> Curve | None:
+        """The series that speaks for a role, as the process life of the incident saw it."""
+        curve = self.signals.curve(role)
+        return None if curve is None else _in_life(curve, self.onset, self.incident.segment)
+
+    def movement(self, role: str) -> Movement | None:
+        """How the role's series moved around the onset; None where it is not logged or has too little before."""
+        curve = self.curve(role)
+        return None if curve is None else movement(curve, self.onset)
+
+    def join(self, role: str) -> Join | None:
+        """How the role's series joins at the onset, for incidents at a restart."""
+        curve = self.curve(role)
+        if curve is None:
+            return None
+        finite = curve.only_finite()
+        return join(finite.value, int(np.searchsorted(finite.step, self.onset)))
+
+    @cached_property
+    def gradient(self) -> Movement | None:
+        """How the gradient norm moved."""
+        return self.movement("grad_norm")
+
+    @cached_property
+    def gradient_order(self) -> Order | None:
+        """Whether the gradient norm moved before the loss, in the same point, or not at all; None where unknown."""
+        named = [p for p in self.incident.precursors if "grad" in p.signal.lower() and p.lead >= 2 * self.cadence]
+        if named:
+            return "led"
+        move = self.gradient
+        if move is None:
+            return None
+        if move.lead >= CREPT_POINTS:
+            return "led"
+        return "same" if move.widths >= MOVED else "quiet"
+
+    @cached_property
+    def climbed_before(self) -> bool:
+        """Whether loss or gradient norm were climbing out of their noise before the onset (of a NaN, mostly)."""
+        moves = (self.movement("train_loss"), self.gradient)
+        return any(move is not None and move.lead >= 1 for move in moves)
+
+    @cached_property
+    def rate(self) -> Rate | None:
+        """The learning rate around the onset."""
+        curve = self.curve("learning_rate")
+        return None if curve is None else _rate(curve.only_finite(), self.onset, self.cadence)
+
+    @cached_property
+    def recovered_in(self) -> int | None:
+        """Logged points from onset to return, None for an incident that did not return."""
+        end = self.incident.end_step
+        if self.incident.recovery != "recovered" or end is None or self.loss is None:
+            return None
+        return int(np.searchsorted(self.loss.step, end) - np.searchsorted(self.loss.step, self.onset))
+
+    @cached_property
+    def beyond_start(self) -> tuple[float, float] | None:
+        """Highest loss of the incident and the first of the run, where the former is 1.3 times the latter or more."""
+        if self.loss is None or self.early or not len(self.loss.only_finite()):
+            return None
+        finite = self.loss.only_finite()
+        at = int(np.searchsorted(finite.step, self.onset))
+        peak, first = float(np.max(finite.value[at : at + CREPT_POINTS], initial=-np.inf)), float(finite.value[0])
+        return (peak, first) if first > 0 and peak > 1.3 * first else None
+
+    @cached_property
+    def lasting(self) -> bool:
+        """Whether the incident's own series stays where it jumped to: its median of 20 points stands out, finite."""
+        curve = self.curve(self.incident.role) if self.incident.role else None
+        if curve is None:
+            return False
+        at = int(np.searchsorted(curve.step, self.onset))
+        after = curve.value[at : at + LASTING_POINTS]
+        move = movement(curve, self.onset, LASTING_POINTS)
+        enough = len(after) >= LASTING_POINTS // 2 and bool(np.isfinite(after).all())
+        return enough and move is not None and move.median_widths > MOVED
+
+    @cached_property
+    def restart(self) -> int | None:
+        """Step of a restart at the onset or shortly before, else None."""
+        steps = [event.step for event in self.signals.events if event.kind in RESUME_WORDS and event.step is not None]
+        if self.loss is not None and len(self.loss) > 1:
+            steps += self.loss.step[1:][np.diff(self.loss.segment) != 0].tolist()
+        near = [s for s in steps if -2 * self.cadence <= self.onset - s <= 10 * self.cadence]
+        return max(near, default=None)
+
+    @cached_property
+    def precision(self) -> str:
+        """fp16, bf16, fp8 or fp32 as the configuration says; fp16 also where a loss scale changes; empty if unknown."""
+        return _precision(self.signals.config) or ("fp16" if self.scale_moves else "")
+
+    @cached_property
+    def scale_moves(self) -> bool:
+        """Whether a loss scale is logged and ever changes: dynamic scaling, so half precision."""
+        curve = self.signals.curve("loss_scale")
+        return curve is not None and _varies(curve)
+
+    @cached_property
+    def scale_falls(self) -> tuple[int, float, float] | None:
+        """Halvings of the loss scale up to the onset without a growth between, scale before and after; None if fewer
+        than two."""
+        curve = self.signals.curve("loss_scale")
+        if curve is None:
+            return None
+        value = curve.only_finite().take(curve.only_finite().step <= self.onset + 5 * self.cadence).value
+        change = np.diff(value)
+        grown = np.flatnonzero(change > 0)
+        since = value[int(grown[-1]) + 1 :] if len(grown) else value
+        falls = int(np.sum(np.diff(since) < 0)) if len(since) > 1 else 0
+        return (falls, float(since[0]), float(since[-1])) if falls >= 2 else None
+
+    @cached_property
+    def scale_floor(self) -> float | None:
+        """The scale the run ends on, where it is 1 or less."""
+        curve = self.signals.curve("loss_scale")
+        if curve is None or not _varies(curve):
+            return None
+        last = float(curve.only_finite().value[-1])
+        return last if last <= 1 else None
+
+    @cached_property
+    def recurs(self) -> int:
+        """How often the incident happened."""
+        return max(1, len(self.incident.occurrences))
+
+    def suspect(self, *types: str) -> Suspect | None:
+        """The likeliest suspect of some types, None without blame."""
+        if self.incident.blame is None:
+            return None
+        return next((s for s in self.incident.blame.suspects if s.type in types), None)
+
+    @cached_property
+    def proven_data(self) -> Suspect | None:
+        """A shard or document more likely guilty than not."""
+        found = self.suspect("shard", "doc")
+        return found if found is not None and found.confidence >= 0.5 else None
+
+    @cached_property
+    def lone_rank(self) -> Suspect | None:
+        """The rank that moved first and alone."""
+        return self.suspect("rank")
+
+    @cached_property
+    def manifest_quiet(self) -> bool:
+        """Whether a manifest fed three events or more and names nothing they share."""
+        blame = self.incident.blame
+        return blame is not None and bool(blame.batches) and self.recurs >= 3 and self.proven_data is None
+
+    def said(self, pattern: str) -> str:
+        """The first line of the log's own text that matches, empty without one."""
+        found = re.compile(pattern, re.IGNORECASE)
+        return next((" ".join(e.text.split())[:120] for e in self.signals.events if found.search(e.text)), "")
+
+    def configured(self, pattern: str) -> tuple[str, Any] | None:
+        """The first configuration entry whose last key part matches."""
+        return next(matching(self.signals.config, pattern), None)
+
+    def beside(self, *kinds: str) -> Incident | None:
+        """Another incident of one of these kinds that begins no later than ten logged points after this one."""
+        for other in self.incidents:
+            known = other is not self.incident and other.kind in kinds and other.onset_step is not None
+            if known and (other.onset_step or 0) <= self.onset + EARLY_POINTS * self.cadence:
+                return other
+        return None
+
+
+def _in_life(curve: Curve, onset: int, segment: int | None) -> Curve:
+    """The curve with the points that a later life logged again, where the incident lies in those."""
+    old = curve.superseded
+    at = curve.at(onset)
+    if old is None or segment is None or at < 0 or curve.segment[at] <= segment:
+        return curve
+    own = old.take(old.segment <= segment)
+    if not len(own) or not own.step[0] <= onset <= own.step[-1]:
+        return curve
+    before = curve.take((curve.segment <= segment) & (curve.step < own.step[0]))
+    step, value, time, life = (
+        np.concatenate([getattr(before, name), getattr(own, name)]) for name in ("step", "value", "time", "segment")
+    )
+    return Curve(curve.series, step, value, time, life)
+
+
+def movement(curve: Curve, onset: int, points: int = CREPT_POINTS) -> Movement | None:
+    """How a curve moved in the `points` from a step on, against a straight line through the points before.
+
+    None with fewer than eight points before. Judged on the logarithm where all values are positive. A NaN or infinity at the onset counts as infinitely high.
+    """
+    at = int(np.searchsorted(curve.step, onset))
+    before = curve.value[max(0, at - BASELINE) : at]
+    after = curve.value[at : at + points]
+    finite = np.isfinite(before)
+    if finite.sum() < 8 or not len(after):
+        return None
+    logged = bool(np.all(before[finite] > 0) and np.all(after[np.isfinite(after)] > 0))
+    y = np.log(before[finite]) if logged else before[finite]
+    line, sigma = _line(y)
+    residual = (y - line[: len(y)]) / sigma
+    expected = float(line[-1])
+    heights = [np.inf if not np.isfinite(v) else ((np.log(v) if logged else v) - expected) / sigma for v in after]
+    climb = np.median(np.lib.stride_tricks.sliding_window_view(np.pad(residual, 1, mode="edge"), 3), axis=1)
+    calm = np.flatnonzero(climb < 3.0)
+    lead = len(climb) - 1 - int(calm[-1]) if len(calm) else len(climb)
+    steps = curve.step[max(0, at - BASELINE) : at][finite]
+    top = int(np.argmax(heights))
+    return Movement(
+        float(np.exp(expected) if logged else expected),
+        float(after[top]),
+        float(heights[top]),
+        lead,
+        int(steps[len(steps) - lead]) if lead else int(onset),
+        float(np.median(heights)),
+    )
+
+
+def _line(y: Floats) -> tuple[Floats, float]:
+    """A straight line through the older three quarters, one point beyond the end, and the noise about it.
+
+    The newest quarter is left out so that a climb just before the onset does not pass for the trend.
+    """
+    n = len(y)
+    old = y[: max(6, 3 * n // 4)]
+    third = max(2, len(old) // 3)
+    rise = float(np.median(old[-third:]) - np.median(old[:third])) / max(1, len(old) - third)
+    middle = float(np.median(old - rise * np.arange(len(old))))
+    line: Floats = middle + rise * np.arange(n + 1, dtype=np.float64)
+    # a trend must not be carried on for ever: beyond the fitted part the level is held
+    line[len(old) :] = line[len(old) - 1]
+    sigma = robust_sigma(old - line[: len(old)])
+    return line, max(sigma, 1e-9 * max(1.0, abs(middle)), 1e-12)
+
+
+def _rate(curve: Curve, onset: int, cadence: int) -> Rate | None:
+    if not len(curve):
+        return None
+    at = max(0, curve.at(onset))
+    so_far = curve.value[: at + 1]
+    peak = float(np.max(so_far))
+    reached = int(np.flatnonzero(so_far >= 0.95 * peak)[0])
+    jump, jump_step = 1.0, int(curve.step[at])
+    for i in range(max(4, at - 3), min(len(curve), at + 2)):  # what changes from the first points on is a warm-up
+        low, high = float(curve.value[i - 1]), float(curve.value[i])
+        usual = np.diff(curve.value[max(0, i - 20) : i])
+        if low > 0 and high / low > max(LR_JUMP, jump) and high - low > 3 * float(np.max(np.abs(usual), initial=0.0)):
+            jump, jump_step = high / low, int(curve.step[i])
+    warmup = int(curve.step[reached] - curve.step[0]) if so_far[0] < 0.5 * peak else 0
+    return Rate(
+        float(so_far[-1]), peak, jump, jump_step, int(curve.step[0]), warmup, reached >= at - 1 and warmup > cadence
+    )
+
+
+def _varies(curve: Curve) -> bool:
+    values = curve.only_finite().value
+    return len(values) > 1 and float(values.max()) > float(values.min())
+
+
+def _precision(config: Mapping[str, Any]) -> str:
+    """The precision that configuration keys name, the narrowest where several are set."""
+    found = set()
+    for key, value in flat(config):
+        name = leaf(key)
+        text = str(value).lower()
+        if name in ("fp16", "bf16", "fp8", "float16", "bfloat16") and text in ("true", "1"):
+            found.add(name.replace("bfloat", "bf").replace("float", "fp"))
+        elif re.search(r"precision|dtype|amp|autocast", name):
+            for kind, words in (
+                ("bf16", r"bf16|bfloat16"),
+                ("fp8", r"fp8|float8"),
+                ("fp16", r"(?<!b)fp16|(?<!b)float16|\b16(-mixed)?\b|half|\bo[12]\b"),
+                ("fp32", r"fp32|float32|\b32(-true)?\b|full"),
+            ):
+                if re.search(words, text):
+                    found.add(kind)
+                    break
+    return next((name for name in ("fp8", "fp16", "bf16", "fp32") if name in found), "")

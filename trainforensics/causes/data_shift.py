@@ -1,0 +1,48 @@
+"""The data changed its nature: source, mix, order or length."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trainforensics.causes.case import Case
+from trainforensics.causes.evidence import gradient, rate_jump, restart
+from trainforensics.causes.weight import CLEAR, HINT, STRONG, Reason, Weight
+
+CAUSE = "data-shift"
+PRIORS: Mapping[str, float] = {
+    "instant-burst": 0.05,
+    "gradual-rise": 0.08,
+    "divergence": 0.03,
+    "data-shift": 0.6,
+    "val-divergence": 0.1,
+    "val-jump": 0.15,
+    "eval-regression": 0.3,
+    "resume-discontinuity": 0.05,
+    "suspicious-low-loss": 0.15,
+    "plateau": 0.04,
+    "periodic-data-order": 0.15,
+    "gradient-explosion": 0.03,
+    "double-descent": 0.03,
+    "rl-collapse": 0.1,
+    "oscillation": 0.03,
+}
+
+
+def weigh(case: Case) -> Weight | None:
+    """Weighed where the kind of incident makes it thinkable."""
+    prior = PRIORS.get(case.kind)
+    if prior is None:
+        return None
+    reasons = [*gradient(case, led=-HINT), *rate_jump(case, -STRONG)]
+    if case.kind not in ("resume-discontinuity",):
+        reasons += restart(case, near=-HINT)
+    for role in ("seq_len", "seq_len_max", "padding_fraction", "sampling_ratio", "batch_loss"):
+        move = case.movement(role)
+        if move is not None and move.widths > 6:
+            reasons.append(Reason(CLEAR, f"{role} moved at the onset, from {move.before:.3g} to {move.at:.3g}"))
+            break
+    return Weight(
+        prior,
+        tuple(reasons),
+        f"compare source, length and duplicates of the samples before and after {case.onset}",
+    )

@@ -1,0 +1,57 @@
+"""The loader fed the wrong data or not in time: order, position, shuffling, workers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trainforensics.causes.case import Case
+from trainforensics.causes.evidence import joins, rate_jump, rooted
+from trainforensics.causes.weight import CLEAR, HINT, Reason, Weight
+
+CAUSE = "dataloader"
+PRIORS: Mapping[str, float] = {
+    "resume-discontinuity": 0.3,
+    "periodic-data-order": 0.7,
+    "data-shift": 0.22,
+    "instant-burst": 0.02,
+    "throughput-drop": 0.15,
+    "straggler": 0.15,
+    "hang": 0.15,
+    "loss-zero": 0.06,
+    "oscillation": 0.1,
+    "suspicious-low-loss": 0.12,
+    "transient-nan": 0.02,
+}
+
+
+def _at_resume(case: Case) -> list[Reason]:
+    """Replayed or reordered data moves the loss a little, or down, while everything else joins."""
+    reasons = [
+        *joins(case, "train_loss", lower=CLEAR, smooth=-CLEAR),
+        *joins(case, "grad_norm", smooth=HINT, higher=-HINT),
+    ]
+    if case.incident.recovery == "unrecovered":
+        reasons.append(Reason(HINT, "the difference stays"))
+    return reasons
+
+
+def weigh(case: Case) -> Weight | None:
+    """Weighed where the kind of incident makes it thinkable."""
+    prior = PRIORS.get(case.kind)
+    if prior is None:
+        return None
+    reasons = rate_jump(case, -CLEAR)
+    if case.kind == "resume-discontinuity":
+        reasons += _at_resume(case)
+    elif case.kind in ("data-shift", "instant-burst", "oscillation"):
+        reasons += rooted(case, CLEAR, "resume-discontinuity", "periodic-data-order")
+    else:
+        move = case.movement("dataloader_time")
+        if move is not None:
+            points = CLEAR if move.widths > 6 else -HINT
+            reasons.append(Reason(points, f"data loading went from {move.before:.3g} to {move.at:.3g}"))
+    return Weight(
+        prior,
+        tuple(reasons),
+        "log the sample ids of the first batches on both sides and compare them with what the sampler should give",
+    )

@@ -1,0 +1,185 @@
+"""Evidence that several hypotheses share: the fact said once, with the points each of them gives it."""
+
+from __future__ import annotations
+
+import math
+
+from trainforensics.causes.case import Case
+from trainforensics.causes.weight import Reason
+
+EIGHT = 8  # points before the onset without which calm cannot be told
+VIOLENT = 30.0
+JOINED = 4.0  # standard errors of a join below which two lives go on as one
+FAST_POINTS, SLOW_POINTS = 3, 8  # logged points from onset to return
+BURSTS = frozenset({"instant-burst", "gradual-rise", "divergence", "gradient-explosion", "oscillation"})
+
+
+def gradient(case: Case, led: float = 0.0, same: float = 0.0, quiet: float = 0.0) -> list[Reason]:
+    """Whether the gradient norm moved before the loss, in the same logged point, or not at all."""
+    move, order = case.gradient, case.gradient_order
+    if order == "led":
+        named = next((p for p in case.incident.precursors if "grad" in p.signal.lower()), None)
+        step = named.step if named else (move.lead_step if move else case.onset)
+        lead = named.lead if named else case.onset - step
+        return _reason(led, f"the gradient norm left its noise at {step}, {lead} steps before the loss")
+    if move is None or order is None:
+        return []
+    if not math.isfinite(move.at):
+        return []
+    if order == "same":
+        text = (
+            f"the gradient norm jumped in the same logged point, from {move.before:.3g} to {move.at:.3g}, quiet before"
+        )
+        return _reason(same, text)
+    return _reason(quiet, f"the gradient norm stayed normal ({move.at:.3g}, usual {move.before:.3g})")
+
+
+def rate_jump(case: Case, points: float) -> list[Reason]:
+    """A jump of the learning rate at the onset."""
+    rate = case.rate
+    if rate is None or rate.jump == 1.0:
+        return []
+    return _reason(points, f"the learning rate jumped {rate.jump:.3g}-fold at {rate.jump_step}, to {rate.now:.3g}")
+
+
+def rate_level(case: Case, high: float = 0.0, low: float = 0.0) -> list[Reason]:
+    """Where the learning rate stands against the highest so far."""
+    rate = case.rate
+    if rate is None or rate.peak <= 0 or rate.jump > 1.0:
+        return []
+    if rate.share >= 0.9:
+        return _reason(high, f"the learning rate is {rate.now:.3g}, {rate.share:.0%} of its highest so far")
+    if rate.share <= 0.2:
+        return _reason(low, f"the learning rate is down to {rate.now:.3g}, {rate.share:.0%} of its highest")
+    return []
+
+
+def recovery(case: Case, fast: float = 0.0, slow: float = 0.0) -> list[Reason]:
+    """A bad batch leaves the weights nearly as they were; a violent update must be learnt away again."""
+    if case.kind not in BURSTS:
+        return []
+    points = case.recovered_in
+    if points is not None and points <= FAST_POINTS:
+        return _reason(fast, f"the loss was back within {points * case.cadence} steps, so the weights took no harm")
+    if points is not None and points >= SLOW_POINTS:
+        return _reason(slow, f"the loss took {points * case.cadence} steps to come back: the weights were harmed")
+    if case.incident.recovery in ("partial", "unrecovered", "diverging"):
+        return _reason(slow, f"the loss did not come back ({case.incident.recovery})")
+    return []
+
+
+def data(case: Case, proven: float = 0.0, nothing: float = 0.0) -> list[Reason]:
+    """What the manifest says: a suspect more likely guilty than not, or nothing in common over three events or more."""
+    suspect = case.suspect("shard", "doc")
+    if suspect is not None and suspect.confidence >= 0.25:
+        share = 1.0 if suspect.confidence >= 0.5 else 0.5
+        return _reason(
+            share * proven, f"{suspect.type} {suspect.id} {suspect.why} (confidence {suspect.confidence:.2f})"
+        )
+    if case.manifest_quiet:
+        return _reason(
+            nothing, f"the batches of {case.recurs} events have no shard or document in common beyond chance"
+        )
+    return []
+
+
+def restart(case: Case, near: float = 0.0, absent: float = 0.0) -> list[Reason]:
+    """A restart at the onset or shortly before."""
+    if case.restart is not None:
+        return _reason(near, f"the run was restarted at {case.restart}, {case.onset - case.restart} steps before")
+    return _reason(absent, "the run was not restarted here") if absent else []
+
+
+def joins(case: Case, role: str, higher: float = 0.0, lower: float = 0.0, smooth: float = 0.0) -> list[Reason]:
+    """How a series joins across a restart: clearly higher, clearly lower, or smoothly."""
+    found = case.join(role)
+    if found is None:
+        return []
+    numbers = f"from {found.before:.4g} to {found.after:.4g}"
+    if abs(found.z) < JOINED:
+        return _reason(smooth, f"{role} joins smoothly across the restart ({numbers})")
+    way, points = ("up", higher) if found.change > 0 else ("down", lower)
+    return _reason(points, f"{role} went {way} across the restart, {numbers}")
+
+
+def start(case: Case, early: float = 0.0, late: float = 0.0) -> list[Reason]:
+    """Whether the incident lies in the first logged points."""
+    if case.incident.onset_step is None or case.loss is None:
+        return []
+    if case.early:
+        return _reason(early, f"it begins {case.points_before} logged points after the start")
+    return _reason(late, f"{case.points_before} logged points went well before it") if late else []
+
+
+def precision(case: Case, half: float = 0.0, wide: float = 0.0) -> list[Reason]:
+    """The numeric precision of the run."""
+    name = case.precision
+    if name in ("fp16", "fp8"):
+        how = "a dynamic loss scale is logged" if case.scale_moves else "the configuration says so"
+        limit = " (largest number 65,504)" if name == "fp16" else ""
+        return _reason(half, f"the run computes in {name}{limit}: {how}")
+    if name in ("bf16", "fp32"):
+        return _reason(wide, f"the run computes in {name}, whose range does not overflow easily")
+    return []
+
+
+def scale(case: Case, points: float) -> list[Reason]:
+    """A loss scale that only falls."""
+    falls = case.scale_falls
+    if falls is None:
+        return []
+    count, before, after = falls
+    return _reason(points, f"the loss scale fell {count} times without growing, from {before:g} to {after:g}")
+
+
+def lone_rank(case: Case, points: float) -> list[Reason]:
+    """One rank that moved first and alone."""
+    rank = case.lone_rank
+    return [] if rank is None else _reason(points, f"rank {rank.id} moved first: {rank.why}")
+
+
+def growth(case: Case, climbed: float = 0.0, sudden: float = 0.0) -> list[Reason]:
+    """Whether loss or gradient norm grew towards the onset."""
+    if case.climbed_before:
+        return _reason(climbed, "loss or gradient norm were already climbing out of their noise before it")
+    if case.loss is not None and case.points_before >= EIGHT:
+        return _reason(sudden, "neither loss nor gradient norm announced it")
+    return []
+
+
+def violence(case: Case, points: float) -> list[Reason]:
+    """A loss above that of an untrained model, or a gradient norm thirty times the usual: more than odd samples do."""
+    found = []
+    if case.beyond_start is not None:
+        peak, first = case.beyond_start
+        found += _reason(points, f"the loss went to {peak:.4g}, above the {first:.4g} of the untrained model")
+    move = case.gradient
+    if move is not None and move.before > 0 and VIOLENT <= move.at / move.before < float("inf"):
+        found += _reason(points, f"the gradient norm rose {move.at / move.before:.0f}-fold, to {move.at:.3g}")
+    return found
+
+
+def lasting(case: Case, points: float) -> list[Reason]:
+    """A series that stays where it jumped to: no batch does that."""
+    return _reason(points, f"{case.incident.series} stays away for at least 20 logged points") if case.lasting else []
+
+
+def said(case: Case, pattern: str, points: float) -> list[Reason]:
+    """A line of the log's own text."""
+    line = case.said(pattern)
+    return _reason(points, f'the log says: "{line}"') if line else []
+
+
+def rooted(case: Case, points: float, *kinds: str) -> list[Reason]:
+    """An incident of one of these kinds that this one follows from, or that begins no later."""
+    other = case.root if case.root is not None and case.root.kind in kinds else case.beside(*kinds)
+    return [] if other is None else _reason(points, f"{other.kind} at {other.onset_step}: {other.summary}")
+
+
+def recurs(case: Case, points: float) -> list[Reason]:
+    """Three occurrences or more."""
+    return _reason(points, f"it happened {case.recurs} times") if case.recurs >= 3 else []
+
+
+def _reason(points: float, text: str) -> list[Reason]:
+    return [Reason(points, text)] if points else []

@@ -1,0 +1,49 @@
+"""No gradient reaches the parameters: frozen, detached, or not given to the optimiser."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from trainforensics.causes.case import Case
+from trainforensics.causes.evidence import said, start
+from trainforensics.causes.weight import CLEAR, HINT, PROOF, STRONG, Reason, Weight
+
+CAUSE = "frozen-graph"
+PRIORS: Mapping[str, float] = {
+    "vanishing-gradient": 0.22,
+    "plateau": 0.1,
+    "loss-zero": 0.03,
+    "underflow": 0.05,
+    "lr-anomaly": 0.01,
+}
+
+
+def weigh(case: Case) -> Weight | None:
+    """Weighed where the kind of incident makes it thinkable."""
+    prior = PRIORS.get(case.kind)
+    if prior is None:
+        return None
+    reasons = said(
+        case, r"requires_grad|does not require grad|gradients will be none|no trainable|unused parameter", PROOF
+    )
+    curve = case.signals.curve("grad_norm")
+    if curve is not None and len(curve):
+        zero = float(np.mean(curve.value[curve.step >= case.onset] == 0.0)) if len(curve) else 0.0
+        if zero > 0.5:
+            reasons.append(
+                Reason(STRONG, f"the gradient norm is exactly 0 at {zero:.0%} of the logged points from the onset on")
+            )
+        elif case.kind == "plateau":
+            reasons.append(Reason(-CLEAR, "gradients are not 0"))
+    update = case.signals.curve("update_ratio") or case.signals.curve("update_norm")
+    if update is not None and case.kind == "plateau":
+        after = update.value[update.step >= case.onset]
+        if len(after) and float(np.nanmedian(after)) == 0.0:
+            reasons.append(Reason(CLEAR, f"{update.name} is exactly 0"))
+    if case.kind == "vanishing-gradient":
+        reasons += start(case, early=HINT)
+    return Weight(
+        prior, tuple(reasons), "list the parameters with requires_grad and a gradient after one backward pass"
+    )

@@ -1,0 +1,41 @@
+"""Labels are masked, shifted, out of range or leaked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trainforensics.causes.case import Case
+from trainforensics.causes.evidence import said, start
+from trainforensics.causes.weight import CLEAR, PROOF, Weight
+
+CAUSE = "labels"
+PRIORS: Mapping[str, float] = {
+    "loss-zero": 0.42,
+    "bad-start": 0.2,
+    "suspicious-low-loss": 0.4,
+    "eval-invalid": 0.28,
+    "transient-nan": 0.05,
+    "nan-onset": 0.03,
+    "grad-nan": 0.02,
+    "val-divergence": 0.04,
+    "double-descent": 0.15,
+    "instant-burst": 0.02,
+    "plateau": 0.03,
+}
+
+
+def weigh(case: Case) -> Weight | None:
+    """Weighed where the kind of incident makes it thinkable."""
+    prior = PRIORS.get(case.kind)
+    if prior is None:
+        return None
+    reasons = said(
+        case, r"all labels.*(mask|ignored|-100)|label.*out of (range|bounds)|no (valid )?(labels|targets)", PROOF
+    )
+    if case.kind == "loss-zero":
+        reasons += start(case, early=CLEAR, late=-CLEAR)
+    return Weight(
+        prior,
+        tuple(reasons),
+        "count unmasked labels in the first batches and check their range; overfit a single batch",
+    )

@@ -1,0 +1,71 @@
+"""The learning rate was too high for where the model stood: updates overshoot, gradients grow, the loss follows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trainforensics.causes.case import Case
+from trainforensics.causes.evidence import (
+    data,
+    gradient,
+    growth,
+    lone_rank,
+    rate_jump,
+    rate_level,
+    recovery,
+    restart,
+    rooted,
+    start,
+)
+from trainforensics.causes.weight import CLEAR, HINT, PROOF, STRONG, Weight
+
+CAUSE = "learning-rate"
+PRIORS: Mapping[str, float] = {
+    "instant-burst": 0.2,
+    "gradual-rise": 0.45,
+    "divergence": 0.42,
+    "oscillation": 0.6,
+    "nan-onset": 0.22,
+    "transient-nan": 0.05,
+    "grad-nan": 0.08,
+    "gradient-explosion": 0.4,
+    "plateau": 0.3,
+    "clip-saturation": 0.5,
+    "update-ratio": 0.6,
+    "scale-decay": 0.06,
+    "vanishing-gradient": 0.12,
+    "lr-anomaly": 0.15,
+    "resume-discontinuity": 0.05,
+    "val-divergence": 0.04,
+    "rl-collapse": 0.35,
+    "attention-collapse": 0.08,
+    "batch-size-change": 0.1,
+    "bad-start": 0.05,
+    "underflow": 0.03,
+    "activation-outlier": 0.3,
+    "skipped-steps": 0.06,
+}
+
+
+def weigh(case: Case) -> Weight | None:
+    """Weighed where the kind of incident makes it thinkable."""
+    prior = PRIORS.get(case.kind)
+    if prior is None:
+        return None
+    reasons = [
+        *rate_jump(case, PROOF),
+        *rooted(case, STRONG, "lr-anomaly"),
+        *(gradient(case, led=CLEAR, quiet=-CLEAR) if case.kind != "oscillation" else ()),
+        *rate_level(case, high=HINT, low=-CLEAR),
+        *recovery(case, fast=-HINT, slow=CLEAR),
+        *data(case, proven=-STRONG, nothing=HINT),
+        *restart(case, near=-HINT),
+        *lone_rank(case, -CLEAR),
+    ]
+    if case.kind == "nan-onset":
+        reasons += [*growth(case, climbed=CLEAR, sudden=-HINT), *start(case, early=HINT)]
+    return Weight(
+        prior,
+        tuple(reasons),
+        f"replay the same batches up to {case.onset} at half the learning rate: no incident confirms it",
+    )

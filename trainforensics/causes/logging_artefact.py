@@ -1,0 +1,53 @@
+"""The number is wrong, not the training: its unit, reduction, window, filter or file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trainforensics.causes.case import Case
+from trainforensics.causes.evidence import gradient, recovery
+from trainforensics.causes.weight import CLEAR, STRONG, Reason, Weight
+
+CAUSE = "logging-artefact"
+PRIORS: Mapping[str, float] = {
+    "instant-burst": 0.04,
+    "scale-mismatch": 0.88,
+    "import-integrity": 0.9,
+    "coverage-gap": 0.9,
+    "loss-zero": 0.12,
+    "bad-start": 0.22,
+    "suspicious-low-loss": 0.06,
+    "grad-nan": 0.04,
+    "transient-nan": 0.03,
+    "val-jump": 0.04,
+    "data-shift": 0.02,
+    "eval-invalid": 0.03,
+    "gradient-explosion": 0.03,
+    "plateau": 0.02,
+}
+
+
+def _against_validation(case: Case) -> list[Reason]:
+    """A training loss far above the validation loss of the same weights is another unit, not another model."""
+    train, val = case.loss, case.signals.curve("val_loss")
+    if train is None or val is None or not len(val.only_finite()):
+        return []
+    first = val.only_finite()
+    at = max(0, train.at(int(first.step[0])))
+    mine, theirs = float(train.value[at]), float(first.value[0])
+    if theirs > 0 and mine > 2 * theirs:
+        return [Reason(STRONG, f"validation of the same weights is {theirs:.4g}, the training loss {mine:.4g}")]
+    return [Reason(-CLEAR, f"validation agrees ({theirs:.4g} against {mine:.4g})")]
+
+
+def weigh(case: Case) -> Weight | None:
+    """Weighed where the kind of incident makes it thinkable."""
+    prior = PRIORS.get(case.kind)
+    if prior is None:
+        return None
+    reasons = []
+    if case.kind == "instant-burst":
+        reasons += [*gradient(case, quiet=CLEAR, same=-CLEAR, led=-CLEAR), *recovery(case, slow=-CLEAR)]
+    if case.kind == "bad-start":
+        reasons += _against_validation(case)
+    return Weight(prior, tuple(reasons), "compute the value of one logged step by hand from the model's output")

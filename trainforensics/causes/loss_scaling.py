@@ -1,0 +1,52 @@
+"""The dynamic loss scale did not fit: it fell without recovering, sat on its floor, or was not restored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trainforensics.causes.case import Case
+from trainforensics.causes.evidence import data, precision, scale
+from trainforensics.causes.weight import CLEAR, HINT, PROOF, STRONG, Reason, Weight
+
+CAUSE = "loss-scaling"
+PRIORS: Mapping[str, float] = {
+    "scale-decay": 0.36,
+    "skipped-steps": 0.35,
+    "underflow": 0.3,
+    "nan-onset": 0.03,
+    "transient-nan": 0.06,
+    "grad-nan": 0.05,
+    "divergence": 0.03,
+    "resume-discontinuity": 0.05,
+    "instant-burst": 0.02,
+    "lr-anomaly": 0.02,
+}
+
+
+def _not_restored(case: Case) -> list[Reason]:
+    """The scale on both sides of a restart."""
+    curve = case.signals.curve("loss_scale")
+    at = curve.at(case.onset - 1) if curve is not None else -1
+    if curve is None or at < 0 or at + 1 >= len(curve):
+        return []
+    before, after = float(curve.value[at]), float(curve.value[at + 1])
+    if before > 0 and after > 0 and max(before / after, after / before) >= 4:
+        return [Reason(PROOF, f"the loss scale was {before:g} before the restart and {after:g} after it")]
+    return [Reason(-CLEAR, f"the loss scale joins ({before:g}, {after:g})")]
+
+
+def weigh(case: Case) -> Weight | None:
+    """Weighed where the kind of incident makes it thinkable."""
+    prior = PRIORS.get(case.kind)
+    if prior is None:
+        return None
+    reasons = [*scale(case, CLEAR), *precision(case, half=HINT, wide=-STRONG), *data(case, proven=-HINT)]
+    if case.scale_floor is not None:
+        reasons.append(Reason(HINT, f"the loss scale ends on its floor of {case.scale_floor:g}"))
+    if case.kind == "resume-discontinuity":
+        reasons += _not_restored(case)
+    elif not case.scale_moves and case.signals.curve("loss_scale") is None:
+        reasons.append(Reason(-HINT, "no loss scale is logged"))
+    return Weight(
+        prior, tuple(reasons), "resume with the loss scale restored, or in bf16: no skipped steps confirms it"
+    )

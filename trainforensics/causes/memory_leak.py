@@ -1,0 +1,25 @@
+"""Memory is held and never freed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trainforensics.causes.case import Case
+from trainforensics.causes.weight import Reason, Weight
+
+CAUSE = "memory-leak"
+PRIORS: Mapping[str, float] = {
+    "memory-growth": 0.92,
+    "throughput-drop": 0.03,
+}
+
+
+def weigh(case: Case) -> Weight | None:
+    """Weighed where the kind of incident makes it thinkable."""
+    prior = PRIORS.get(case.kind)
+    if prior is None:
+        return None
+    reasons: list[Reason] = []
+    return Weight(
+        prior, tuple(reasons), "compare two heap snapshots some hundred steps apart; look for tensors kept in lists"
+    )

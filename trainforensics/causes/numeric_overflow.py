@@ -1,0 +1,71 @@
+"""A number left the range of its type: fp16, a softmax, log 0, a division by 0."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trainforensics.causes.case import Case
+from trainforensics.causes.evidence import data, growth, precision, rate_jump, rooted, scale, violence
+from trainforensics.causes.weight import CLEAR, HINT, Reason, Weight
+
+CAUSE = "numeric-overflow"
+PRIORS: Mapping[str, float] = {
+    "instant-burst": 0.07,
+    "gradual-rise": 0.06,
+    "divergence": 0.1,
+    "nan-onset": 0.38,
+    "transient-nan": 0.25,
+    "grad-nan": 0.4,
+    "loss-zero": 0.22,
+    "scale-decay": 0.33,
+    "skipped-steps": 0.35,
+    "underflow": 0.45,
+    "eval-invalid": 0.15,
+    "gradient-explosion": 0.05,
+    "resume-discontinuity": 0.03,
+    "plateau": 0.04,
+    "vanishing-gradient": 0.06,
+    "attention-collapse": 0.05,
+    "activation-outlier": 0.2,
+}
+
+
+def attention(case: Case) -> list[Reason]:
+    """Attention logits or activations that grew before the onset."""
+    for role in ("attention_logit_max", "activation_max", "activation_norm"):
+        move = case.movement(role)
+        if move is not None and (move.lead >= 3 or move.widths > 5):
+            return [Reason(HINT, f"{role} was at {move.at:.3g} at the onset, against {move.before:.3g} before")]
+    return []
+
+
+def weigh(case: Case) -> Weight | None:
+    """Weighed where the kind of incident makes it thinkable."""
+    prior = PRIORS.get(case.kind)
+    if prior is None:
+        return None
+    nan = case.kind in (
+        "nan-onset",
+        "grad-nan",
+        "transient-nan",
+        "loss-zero",
+        "scale-decay",
+        "skipped-steps",
+        "underflow",
+    )
+    reasons = [
+        *precision(case, half=CLEAR if nan else HINT, wide=-HINT),
+        *scale(case, HINT),
+        *data(case, proven=-CLEAR),
+        *rate_jump(case, -CLEAR),
+        *rooted(case, HINT, "scale-decay", "grad-nan"),
+        *attention(case),
+        *violence(case, HINT),
+    ]
+    if nan:
+        reasons += growth(case, sudden=HINT / 2)
+    return Weight(
+        prior,
+        tuple(reasons),
+        f"repeat the steps before {case.onset} in bf16 or fp32 with the same batches: no incident confirms it",
+    )

@@ -1,0 +1,62 @@
+"""The optimiser's moments did not fit the gradients: lost at a restart, stale, or with too long a memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from trainforensics.causes.case import Case
+from trainforensics.causes.evidence import data, gradient, joins, rate_jump, recovery, restart, rooted
+from trainforensics.causes.weight import CLEAR, HINT, STRONG, Reason, Weight
+
+CAUSE = "optimizer-state"
+PRIORS: Mapping[str, float] = {
+    "instant-burst": 0.09,
+    "gradual-rise": 0.12,
+    "divergence": 0.09,
+    "resume-discontinuity": 0.32,
+    "lr-anomaly": 0.04,
+    "plateau": 0.1,
+    "gradient-explosion": 0.08,
+    "oscillation": 0.06,
+    "update-ratio": 0.1,
+    "nan-onset": 0.02,
+    "attention-collapse": 0.03,
+}
+
+
+def _at_resume(case: Case) -> list[Reason]:
+    """A lost state shows as a bump that is learnt away; a loss that stays apart, or fell, is the data's."""
+    return [
+        *joins(case, "train_loss", higher=HINT, lower=-CLEAR, smooth=-CLEAR),
+        *joins(case, "grad_norm", higher=HINT, smooth=-HINT),
+    ]
+
+
+def weigh(case: Case) -> Weight | None:
+    """Weighed where the kind of incident makes it thinkable."""
+    prior = PRIORS.get(case.kind)
+    if prior is None:
+        return None
+    reasons = [*data(case, proven=-STRONG), *rate_jump(case, -CLEAR)]
+    if case.kind == "resume-discontinuity":
+        reasons += _at_resume(case)
+    else:
+        reasons += [*restart(case, near=CLEAR), *rooted(case, CLEAR, "resume-discontinuity")]
+        reasons += [*recovery(case, fast=-HINT, slow=HINT), *gradient(case, quiet=-HINT)]
+    for role in ("update_norm", "update_ratio", "optimizer_state_norm"):
+        move = case.movement(role)
+        if move is not None and move.lead >= 3:
+            text = f"{role} left its noise at {move.lead_step}, {case.onset - move.lead_step} steps before the loss"
+            reasons.append(Reason(CLEAR, text))
+            break
+    if case.kind == "plateau":
+        ratio = case.signals.curve("update_ratio") or case.signals.curve("update_norm")
+        if ratio is not None and float(np.nanmedian(ratio.value[ratio.step >= case.onset])) == 0.0:
+            reasons.append(Reason(CLEAR, f"{ratio.name} is exactly 0: the optimiser changes nothing"))
+    return Weight(
+        prior,
+        tuple(reasons),
+        "repeat from the last checkpoint with fresh moments, or a smaller beta2: a difference confirms it",
+    )

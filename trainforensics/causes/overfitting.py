@@ -1,0 +1,45 @@
+"""The model learns its training set by heart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from trainforensics.causes.case import Case
+from trainforensics.causes.evidence import rate_jump
+from trainforensics.causes.weight import CLEAR, HINT, STRONG, Reason, Weight
+
+CAUSE = "overfitting"
+PRIORS: Mapping[str, float] = {
+    "val-divergence": 0.62,
+    "double-descent": 0.35,
+    "eval-regression": 0.15,
+    "val-jump": 0.02,
+}
+
+
+def weigh(case: Case) -> Weight | None:
+    """Weighed where the kind of incident makes it thinkable."""
+    prior = PRIORS.get(case.kind)
+    if prior is None:
+        return None
+    reasons = rate_jump(case, -CLEAR)
+    loss = case.loss.only_finite() if case.loss is not None else None
+    if loss is not None and len(loss) >= 8:
+        after = loss.value[loss.step >= case.onset]
+        before = loss.value[loss.step < case.onset]
+        if len(after) >= 3 and len(before) >= 3:
+            old, new = (
+                float(np.median(before[-len(before) // 4 or -1 :])),
+                float(np.median(after[-len(after) // 4 or -1 :])),
+            )
+            text = f"the training loss went from {old:.4g} to {new:.4g} meanwhile"
+            reasons.append(Reason(HINT if new < old else -CLEAR, text))
+    if case.incident.onset_step is not None and case.onset <= 0:
+        reasons.append(Reason(-STRONG, "the gap is there from the first evaluation, before anything was learnt"))
+    return Weight(
+        prior,
+        tuple(reasons),
+        "continue from the best checkpoint with stronger weight decay or dropout: a later turning point confirms it",
+    )

@@ -1,0 +1,43 @@
+"""Ranks hold different weights or states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from trainforensics.causes.case import Case
+from trainforensics.causes.evidence import restart
+from trainforensics.causes.weight import CLEAR, HINT, STRONG, Reason, Weight
+
+CAUSE = "rank-desync"
+PRIORS: Mapping[str, float] = {
+    "rank-divergence": 0.5,
+    "nondeterminism": 0.1,
+    "resume-discontinuity": 0.02,
+}
+
+
+def weigh(case: Case) -> Weight | None:
+    """Weighed where the kind of incident makes it thinkable."""
+    prior = PRIORS.get(case.kind)
+    if prior is None:
+        return None
+    reasons = restart(case, near=HINT)
+    checksums = case.signals.ranks("checksum") or case.signals.ranks("param_norm")
+    if checksums is not None:
+        now = checksums.value[:, checksums.step >= case.onset]
+        apart = bool(now.size) and float(np.ptp(now, axis=0).max()) > 1e-6 * float(np.abs(now).max())
+        text = (
+            "checksums or parameter norms differ between ranks"
+            if apart
+            else "parameter norms are the same on all ranks"
+        )
+        reasons.append(Reason(STRONG if apart else -STRONG, text))
+    if case.incident.recovery == "recovered":
+        reasons.append(Reason(-CLEAR, "the rank came back by itself"))
+    return Weight(
+        prior,
+        tuple(reasons),
+        "compare a checksum of the parameters across ranks; broadcast rank 0's and see whether the gap closes",
+    )

@@ -1,0 +1,38 @@
+"""Warm-up was too short or ended too high: the first large updates met a model and moments that were not ready."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trainforensics.causes.case import Case
+from trainforensics.causes.evidence import data, gradient, recovery
+from trainforensics.causes.weight import CLEAR, HINT, STRONG, Reason, Weight
+
+CAUSE = "warmup"
+PRIORS: Mapping[str, float] = {
+    "instant-burst": 0.05,
+    "gradual-rise": 0.08,
+    "divergence": 0.1,
+    "nan-onset": 0.05,
+    "lr-anomaly": 0.12,
+    "gradient-explosion": 0.04,
+    "oscillation": 0.04,
+    "update-ratio": 0.1,
+}
+
+
+def weigh(case: Case) -> Weight | None:
+    """Weighed where the kind of incident makes it thinkable."""
+    prior = PRIORS.get(case.kind)
+    if prior is None:
+        return None
+    reasons = [*gradient(case, led=HINT), *recovery(case, slow=HINT), *data(case, proven=-STRONG)]
+    rate = case.rate
+    if rate is not None and rate.warming:
+        text = f"the learning rate is still rising ({rate.now:.3g}) or has just reached its highest at the onset"
+        reasons.append(Reason(CLEAR, text))
+    elif rate is not None:
+        since = case.onset - rate.first - rate.warmup
+        if since > max(4 * rate.warmup, 20 * case.cadence):
+            reasons.append(Reason(-CLEAR, f"warm-up ({rate.warmup} steps) was over {since} steps before"))
+    return Weight(prior, tuple(reasons), "repeat the start with a warm-up four times as long: no incident confirms it")
