@@ -1,5 +1,5 @@
 """One module a log format; `base` holds the protocol, `rows` what row-shaped formats share."""
 
-_FORMATS = ("tensorboard", "wandb", "wandb_files", "jsonlines", "trainer_state", "table", "manifest")
+_FORMATS = ("tensorboard", "wandb", "wandb_files", "jsonlines", "trainer_state", "table", "manifest", "runconfig")
 
 MODULES: tuple[str, ...] = tuple(f"trainforensics.importers.{name}" for name in _FORMATS)

@@ -1,0 +1,181 @@
+"""Columns that say which data a step used, under their canonical names: step, rank, batch_id, shard, doc, domain ..."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trainforensics.importers.axes import choose, is_step_name
+from trainforensics.importers.cells import columns_of_arrow
+from trainforensics.importers.rows import ABSENT, Block
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
+    from trainforensics.importers.axes import StepAxis
+
+# Canonical column -> names it goes by, surest first. Every column that matches none is kept under its own name.
+SYNONYMS: Mapping[str, tuple[str, ...]] = {
+    "shard": (
+        "shard", "shard_id", "shard_idx", "shard_index", "shard_name", "data_shard", "data_shard_id",
+        "shard_path", "shard_file", "shards", "file", "filename", "file_name", "file_path", "filepath",
+        "file_id", "file_idx", "file_index", "data_file", "source_file", "tar", "tarfile", "__url__", "url",
+        "bin_file", "parquet_file", "path", "chunk_id", "partition",
+    ),
+    "doc": (
+        "doc", "doc_ids", "doc_id", "docs", "document", "documents", "document_id", "document_ids",
+        "sample_ids", "sample_id", "samples", "sample", "sample_indices", "sample_idx", "sample_index",
+        "sample_idxs", "example_ids", "example_id", "examples", "example_idx", "indices", "idxs", "idx",
+        "index", "indexes", "ids", "id", "uids", "uid", "uuid", "uuids", "keys", "__key__", "item_ids",
+        "row_ids", "row_id", "sequence_ids", "sequence_id", "seq_ids", "record_id", "record_ids",
+        "data_idx", "data_indices", "dataset_indices", "dataset_index", "global_indices", "instance_ids",
+        "prompt_ids", "prompt_id",
+    ),
+    "domain": (
+        "domain", "domains", "source", "sources", "data_source", "source_name", "dataset", "dataset_name",
+        "subset", "corpus", "dataset_id", "category", "topic",
+    ),
+    "language": (
+        "language", "lang", "languages", "lang_id", "language_id", "locale",
+    ),
+    "rank": (
+        "rank", "global_rank", "dp_rank", "data_parallel_rank", "worker_rank", "process_index", "rank_id",
+        "local_rank",
+    ),
+    "batch_id": (
+        "batch_id", "batch", "batch_idx", "batch_index", "batch_num", "global_batch", "global_batch_id",
+        "micro_batch", "micro_batch_id", "microbatch", "minibatch",
+    ),
+    "seq_len": (
+        "seq_len", "sequence_length", "seqlen", "seq_length", "mean_seq_len", "avg_seq_len", "length",
+        "lengths", "doc_len", "doc_length", "mean_len", "n_tokens_per_seq", "num_chars",
+    ),
+    "tokens": (
+        "tokens", "n_tokens", "num_tokens", "token_count", "ntokens", "tokens_in_batch", "batch_tokens",
+    ),
+    "loss": (
+        "loss", "batch_loss", "doc_loss", "sample_loss", "micro_loss", "per_batch_loss", "mean_loss",
+        "train_loss",
+    ),
+}  # fmt: skip
+_TEXT = ("batch_id", "shard", "domain", "language")
+_NUMBERS = ("seq_len", "tokens", "loss")
+# Names that mean data only where nothing surer is there, or that a metrics log has as well.
+_VAGUE = frozenset({
+    "category", "dataset", "document", "examples", "file_index", "id", "idx", "index", "keys", "partition",
+    "path", "sample", "samples", "source", "sources", "topic", "uid", "url", "uuid",
+})  # fmt: skip
+_SPLITTERS = (";", "|", ",", " ")
+
+
+def plain(name: str) -> str:
+    """A column name without case, folder and separators: "Data/Shard-ID" -> "shard_id"."""
+    last = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name.strip()).rsplit("/", 1)[-1]
+    return re.sub(r"[^a-z0-9_]+", "_", last.lower())
+
+
+def canonical(names: Iterable[str]) -> dict[str, str]:
+    """Which of the columns carry canonical meaning: own name -> canonical name, one column each."""
+    by_plain: dict[str, str] = {}
+    for name in names:
+        by_plain.setdefault(plain(name), name)
+    found: dict[str, str] = {}
+    for target, synonyms in SYNONYMS.items():
+        known = [by_plain[synonym] for synonym in synonyms if by_plain.get(synonym, "") not in {"", *found}]
+        if known:
+            found[known[0]] = target
+    return found
+
+
+def is_provenance(names: Sequence[str]) -> bool:
+    """Whether columns name shards or documents (and not only something that vaguely may)."""
+    return any(target in {"shard", "doc"} and plain(name) not in _VAGUE for name, target in canonical(names).items())
+
+
+def step_axis(frame: pl.DataFrame) -> StepAxis | None:
+    """How the step follows from a manifest's columns; None where it names none."""
+    block = _step_block(frame)
+    if not block.columns:
+        return None
+    axis = choose(block, None, 1)
+    return axis if axis.kind in {"column", "epoch_iteration"} else None
+
+
+def _step_block(frame: pl.DataFrame) -> Block:
+    import polars as pl  # noqa: PLC0415  (heavy)
+
+    names = [name for name in frame.columns if is_step_name(name)]
+    texts = [pl.col(name).cast(pl.Float64, strict=False) for name in names if frame.schema[name] == pl.String]
+    columns = dict(columns_of_arrow(frame.select(names).with_columns(texts).to_arrow(), ABSENT))
+    return Block(columns, np.arange(1, frame.height + 1, dtype=np.int64))
+
+
+def batches(frame: pl.DataFrame, axis: StepAxis | None) -> pa.Table:
+    """The rows under canonical names and types: `step`, `rank` int64; `batch_id`, `shard`, `domain`, `language` text;
+    `doc` a list of texts; `seq_len`, `tokens`, `loss` float64; every further column as it is."""
+    import polars as pl  # noqa: PLC0415  (heavy)
+
+    targets = canonical(name for name in frame.columns if axis is None or name != axis.column)
+    steps = None if axis is None else pl.Series("step", axis.steps(_step_block(frame), None))
+    taken = set(targets.values()) | {"step"}
+    out = [] if steps is None else [steps]
+    for name in frame.columns:
+        target = targets.get(name, name)
+        if axis is not None and name == axis.column:
+            continue
+        column = frame[name].alias(target if name in targets or name not in taken else f"{name}_logged")
+        out.append(_typed(column, target if name in targets else ""))
+    return pl.DataFrame(out).to_arrow(compat_level=pl.CompatLevel.oldest())
+
+
+def _typed(column: pl.Series, target: str) -> pl.Series:
+    import polars as pl  # noqa: PLC0415  (heavy)
+
+    if target == "doc":
+        return documents(column)
+    if target in _TEXT:
+        return as_text(column)
+    if target == "rank":
+        return column.cast(pl.Float64, strict=False).cast(pl.Int64, strict=False)
+    if target in _NUMBERS and not isinstance(column.dtype, pl.List):
+        return column.cast(pl.Float64, strict=False)
+    if column.dtype == pl.String:
+        number = column.cast(pl.Float64, strict=False)
+        return number if number.null_count() == (column.is_null() | (column == "")).sum() else column
+    return column
+
+
+def as_text(column: pl.Series) -> pl.Series:
+    """Ids as text, as they are written: 13 and 13.0 are "13", "00013" stays."""
+    import polars as pl  # noqa: PLC0415  (heavy)
+
+    if column.dtype.is_float():
+        whole = column.drop_nulls()
+        column = column.cast(pl.Int64) if len(whole) and bool((whole == whole.floor()).all()) else column
+    if isinstance(column.dtype, pl.List):
+        return column.cast(pl.List(pl.String)).list.join(";")
+    text = column.cast(pl.String, strict=False).str.strip_chars()
+    return text.set(text == "", None)
+
+
+def documents(column: pl.Series) -> pl.Series:
+    """Document ids as lists of text, from lists, JSON lists ("[1, 2]") and joined ids ("1;2;3", "1,2", "1 2")."""
+    import polars as pl  # noqa: PLC0415  (heavy)
+
+    if isinstance(column.dtype, pl.List | pl.Array):
+        return column.cast(pl.List(pl.String))
+    text = as_text(column).str.strip_chars("[]() ")
+    sample = text.drop_nulls().head(1000)
+    splitter = next((s for s in _SPLITTERS if _splits(sample, s)), "\n")
+    element = pl.element().str.strip_chars(" \"'")
+    return text.str.split(splitter).list.eval(element.filter(element != "")).alias(column.name)
+
+
+def _splits(sample: pl.Series, splitter: str) -> bool:
+    """Whether cells are joined ids; a blank joins numbers only, since names may hold blanks."""
+    joined = sample.filter(sample.str.contains(splitter, literal=True))
+    return len(joined) > 0 and (splitter != " " or bool(joined.str.contains(r"^[\d ]+$").all()))

@@ -1,0 +1,105 @@
+"""What a run was configured with: config.yaml, hparams.yaml, training_args.json, DeepSpeed, TOML files."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from trainforensics.importers.base import Config, Head, Record, Source, open_binary
+from trainforensics.importers.jsondocument import flat_config
+from trainforensics.model import ReadWarning
+
+FORMAT = "config"
+
+_LARGEST = 4 << 20
+_NAMES = re.compile(
+    r"(?:config|cfg|hparams|hyperparameters|hyper_params|args|arguments|training_args|train_args|train_config|run_config|params|parameters|"
+    r"settings|options|opts?|flags|ds_config\w*|deepspeed\w*|zero\d?\w*|curriculum|data_mix|mixture|schedule|recipe|experiment)"
+    r"(?:[._-][\w-]+)?\.(?:ya?ml|json|toml)$",
+    re.IGNORECASE,
+)
+_NOT_CONFIG = re.compile(
+    r"tokenizer|generation_config|special_tokens|added_tokens|preprocessor|vocab|wandb-(?:summary|metadata)|index\.json$"
+)
+# Keys that only a training configuration has.
+_KEYS = re.compile(
+    r"^(?:learning_rate|lr|batch_size|\w*batch_size\w*|optim(?:izer)?|weight_decay|max_steps|total_steps|num_epochs|epochs|seed|"
+    r"warmup\w*|gradient_\w+|grad_clip|max_grad_norm|fp16|bf16|precision|vocab_size|zero_optimization|scheduler|logging_steps|"
+    r"model|trainer|training|train|data|lr_\w+|sampler|from_step|hidden_size|num_hidden_layers|shuffle|world_size|num_workers)$",
+    re.IGNORECASE,
+)
+
+
+def sniff(head: Head) -> float:
+    """A small YAML, JSON or TOML mapping with keys of a training configuration, or a file named like one."""
+    if head.size > _LARGEST or len(head.data) < min(head.size, 1) or _NOT_CONFIG.search(head.name.lower()):
+        return 0.0
+    if not head.name.lower().endswith((".yaml", ".yml", ".json", ".toml")):
+        return 0.0
+    named = _NAMES.match(head.name) is not None
+    if len(head.data) < head.size and not head.path.name.endswith((".gz", ".zst")):
+        return 0.55 if named else 0.0
+    values = _parse(head.name, head.data)
+    if values is None:
+        return 0.0
+    known = sum(bool(_KEYS.match(str(key).rsplit(".", 1)[-1])) for key in flat_config(values)) + sum(
+        bool(_KEYS.match(str(key))) for key in values
+    )
+    if named:
+        return 0.6
+    return 0.5 if known >= 2 else 0.0
+
+
+def read(source: Source) -> Iterator[Record]:
+    """The configuration on one level, keys joined by "."."""
+    with open_binary(source.path) as stream:
+        data = stream.read(_LARGEST)
+    name = source.path.name.removesuffix(".gz").removesuffix(".zst")
+    values = _parse(name, data)
+    if values is None:
+        yield ReadWarning("damaged-file", source.label, "no configuration could be read from it")
+        return
+    yield Config(flat_config(values))
+
+
+def _parse(name: str, data: bytes) -> Mapping[str, Any] | None:
+    """The mapping a file holds; a list counts as the value of the file's own name."""
+    text = data.decode("utf-8-sig", "replace")
+    try:
+        if name.lower().endswith(".json"):
+            values = json.loads(text)
+        elif name.lower().endswith(".toml"):
+            values = tomllib.loads(text)
+        else:
+            values = _yaml(text)
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(values, list) and values and all(isinstance(item, Mapping) for item in values):
+        return {name.split(".", 1)[0]: values}
+    return values if isinstance(values, Mapping) and values else None
+
+
+def _yaml(text: str) -> Any:
+    import yaml  # noqa: PLC0415  (only for YAML files)
+
+    class Loader(yaml.SafeLoader):
+        """Reads tags of other languages (`!!python/object`) as plain values."""
+
+    Loader.add_multi_constructor("", _plain)
+    try:
+        return yaml.load(text, Loader)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from error
+
+
+def _plain(loader: Any, _suffix: str, node: Any) -> Any:
+    import yaml  # noqa: PLC0415  (only for YAML files)
+
+    if isinstance(node, yaml.MappingNode):
+        return loader.construct_mapping(node, deep=True)
+    if isinstance(node, yaml.SequenceNode):
+        return loader.construct_sequence(node, deep=True)
+    return node.value
