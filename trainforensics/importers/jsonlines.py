@@ -13,11 +13,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainforensics import roles
+from trainforensics.importers import fastjson
 from trainforensics.importers.axes import is_step_name, logging_interval
 from trainforensics.importers.base import Config, Head, Record, Source
 from trainforensics.importers.jsondocument import document_rows, flat_config
 from trainforensics.importers.lines import LineBlocks
-from trainforensics.importers.rows import RowReader, block_of_rows, flatten
+from trainforensics.importers.messages import event_kind
+from trainforensics.importers.provenance import canonical, is_provenance, logged_batches
+from trainforensics.importers.rows import Block, RowReader, block_of_rows, flatten
 from trainforensics.importers.times import NO_TIME, parse_time
 from trainforensics.model import Event, ReadWarning
 
@@ -33,13 +36,6 @@ _CONFIG_WORDS = frozenset(
 _PROGRESS_ROLES = frozenset({"train_loss", "val_loss", "grad_norm", "reward"})
 _CONFIG_KEYS = frozenset({"env_info", "config", "args", "hparams", "hyperparameters", "user_config", "cfg"})
 _TAG_KEYS = ("type", "event", "kind", "record", "mode", "split", "phase", "stage")
-_MESSAGES = (
-    ("overflow", re.compile(r"overflow", re.IGNORECASE)),
-    ("restart", re.compile(r"(?:load|restor|resum)(?:ed|ing)\b.*(?:checkpoint|ckpt|from)", re.IGNORECASE)),
-    ("checkpoint", re.compile(r"sav(?:ed|ing)\b.*(?:checkpoint|ckpt)|(?:checkpoint|ckpt).*\bsaved", re.IGNORECASE)),
-    ("oom", re.compile(r"out of memory|\boom\b", re.IGNORECASE)),
-    ("error", re.compile(r"\b(?:error|exception|traceback|fatal)\b", re.IGNORECASE)),
-)  # fmt: skip
 
 
 def sniff(head: Head) -> float:
@@ -177,6 +173,18 @@ class _Reader:
 
     def lines(self, block: bytes, line: int) -> Iterator[Record]:
         """The lines of a block."""
+        while self.first and block:  # the first row may be the configuration
+            head, _, block = block.partition(b"\n")
+            yield from self._line_by_line(head if block else head + b"\n" * block.endswith(b"\n"), line, last=not block)
+            line += 1
+        parsed = fastjson.parse(block, line) if block.strip() else None
+        if parsed is not None and not _holds_config(parsed[0]):
+            yield from self.points.add(parsed[0])
+            yield from logged_batches(parsed[1], self.points.steps)
+        elif block:
+            yield from self._line_by_line(block, line, last=not block.endswith(b"\n"))
+
+    def _line_by_line(self, block: bytes, line: int, last: bool) -> Iterator[Record]:
         texts = block.decode("utf-8", "replace").split("\n")
         for number, raw in enumerate(texts, line):
             if not raw or raw.isspace():
@@ -186,7 +194,7 @@ class _Reader:
                 yield from self._message(raw, number)
                 continue
             if found.torn:
-                self._count_bad(number, torn=number == line + len(texts) - 1 and not block.endswith(b"\n"))
+                self._count_bad(number, torn=last and number == line + len(texts) - 1)
             for row in found.rows:
                 yield from self._row(self._tagged(row, found.prefix), number)
         yield from self._flush()
@@ -237,25 +245,40 @@ class _Reader:
 
     def _message(self, raw: str, number: int) -> Iterator[Record]:
         """What a line of plain text between the rows says."""
-        for kind, pattern in _MESSAGES:
-            if pattern.search(raw):
-                yield from self._flush()
-                found = _PREFIX_TIME.search(raw)
-                wall = parse_time(found[1]) if found else NO_TIME
-                yield Event(
-                    kind,
-                    step=self.points.last_step,
-                    wall_time=None if wall == NO_TIME else wall / 1e6,
-                    text=raw.strip()[:2000],
-                    source=self.source.label,
-                    line=number,
-                )
-                return
+        kind = event_kind(raw)
+        if kind is None:
+            return
+        yield from self._flush()
+        found = _PREFIX_TIME.search(raw)
+        wall = parse_time(found[1]) if found else NO_TIME
+        step = self.points.last_step
+        time = None if wall == NO_TIME else wall / 1e6
+        yield Event(kind, step, time, text=raw.strip()[:2000], source=self.source.label, line=number)
 
     def _flush(self) -> Iterator[Record]:
-        if self._rows:
-            yield from self.points.add(block_of_rows(self._rows, self._lines))
-            self._rows, self._lines = [], []
+        rows, lines = self._rows, self._lines
+        if not rows:
+            return
+        self._rows, self._lines = [], []
+        names = list(dict.fromkeys(key for row in rows for key in row))
+        if not is_provenance(names):
+            yield from self.points.add(block_of_rows(rows, lines))
+            return
+        import polars as pl  # noqa: PLC0415  (heavy; only for rows that name their data)
+
+        documents = {name for name, target in canonical(names).items() if target == "doc"}
+        plain = [{key: value for key, value in row.items() if key not in documents} for row in rows]
+        yield from self.points.add(block_of_rows(plain, lines))
+        yield from logged_batches(pl.DataFrame(rows, infer_schema_length=None, strict=False), self.points.steps)
+
+
+def _holds_config(block: Block) -> bool:
+    """Whether any row of a block may be a configuration."""
+    for name, cells in block.columns.items():
+        texts = set() if cells.text is None else {str(text).lower() for text in set(cells.text)}
+        if (texts and name in _CONFIG_KEYS) or (name in _TAG_KEYS and texts & _CONFIG_WORDS):
+            return True
+    return any(name.split("/", 1)[0] in _CONFIG_KEYS for name in block.columns if "/" in name)
 
 
 def _config_of(row: Mapping[str, Any], first: bool) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from trainforensics.importers.base import open_binary
 from trainforensics.model import ReadWarning
 
-BLOCK_BYTES = 4 << 20
+BLOCK_BYTES = 8 << 20
 _LONGEST_LINE = 256 << 20
 _BOM = b"\xef\xbb\xbf"
 

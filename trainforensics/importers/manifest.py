@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from trainforensics import roles
 from trainforensics.importers.axes import is_step_name
-from trainforensics.importers.base import Batches, Head, Record, Source
+from trainforensics.importers.base import Head, Record, Source
 from trainforensics.importers.lines import LineBlocks
-from trainforensics.importers.provenance import batches, canonical, is_provenance, step_axis
+from trainforensics.importers.provenance import canonical, is_provenance, manifest_batches, step_axis
 from trainforensics.model import ReadWarning
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def read(source: Source) -> Iterator[Record]:
             continue
         axis = step_axis(frame) if first else axis
         first = False
-        yield Batches(batches(frame, axis))
+        yield manifest_batches(frame, axis)
     yield from reader.warnings
 
 
@@ -96,7 +96,12 @@ def _columns(head: Head) -> _Columns | None:
     delimiter = max(_DELIMITERS, key=header.count)
     if delimiter not in header:
         return None
-    table = list(csv.reader((line.decode("utf-8", "replace") for line in lines), delimiter=delimiter))
+    try:
+        table = list(
+            csv.reader((line.decode("utf-8", "replace").rstrip("\r\n") for line in lines), delimiter=delimiter)
+        )
+    except csv.Error:
+        return None
     names = [name.strip() for name in table[0]]
     return _Columns(names, _unique_steps(names, table[1:-1]))
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trainforensics.importers.axes import choose, is_step_name
+from trainforensics.importers.base import Batches
 from trainforensics.importers.cells import columns_of_arrow
 from trainforensics.importers.rows import ABSENT, Block
 
@@ -114,21 +116,39 @@ def _step_block(frame: pl.DataFrame) -> Block:
     return Block(columns, np.arange(1, frame.height + 1, dtype=np.int64))
 
 
-def batches(frame: pl.DataFrame, axis: StepAxis | None) -> pa.Table:
+def manifest_batches(frame: pl.DataFrame, axis: StepAxis | None) -> Batches:
+    """The rows of a manifest, every column kept."""
+    if axis is None:
+        return Batches(_table(frame, None, ""))
+    return Batches(_table(frame, axis.steps(_step_block(frame), None), axis.column))
+
+
+def logged_batches(frame: pl.DataFrame, step: NDArray[np.int64]) -> Iterator[Batches]:
+    """What the rows of a metrics log say of their data, if they say anything; metrics are left out."""
+    if not is_provenance(frame.columns):
+        return
+    import polars as pl  # noqa: PLC0415  (heavy)
+
+    named = canonical(frame.columns)
+    keys = [name for name, target in named.items() if target in {"shard", "doc"}]
+    frame = frame.select(list(named)).with_columns(pl.Series("step", step))
+    known = frame.filter(pl.any_horizontal(pl.col(keys).is_not_null()))
+    if known.height:
+        yield Batches(_table(known.drop("step"), known["step"].to_numpy(), ""))
+
+
+def _table(frame: pl.DataFrame, step: NDArray[np.int64] | None, step_column: str) -> pa.Table:
     """The rows under canonical names and types: `step`, `rank` int64; `batch_id`, `shard`, `domain`, `language` text;
     `doc` a list of texts; `seq_len`, `tokens`, `loss` float64; every further column as it is."""
     import polars as pl  # noqa: PLC0415  (heavy)
 
-    targets = canonical(name for name in frame.columns if axis is None or name != axis.column)
-    steps = None if axis is None else pl.Series("step", axis.steps(_step_block(frame), None))
-    taken = set(targets.values()) | {"step"}
-    out = [] if steps is None else [steps]
-    for name in frame.columns:
-        target = targets.get(name, name)
-        if axis is not None and name == axis.column:
-            continue
-        column = frame[name].alias(target if name in targets or name not in taken else f"{name}_logged")
-        out.append(_typed(column, target if name in targets else ""))
+    names = [name for name in frame.columns if name != step_column]
+    targets = canonical(names)
+    taken = {*targets.values(), "step"}
+    out = [] if step is None else [pl.Series("step", step)]
+    for name in names:
+        target = targets.get(name, "")
+        out.append(_typed(frame[name], target).alias(target or (f"{name}_logged" if name in taken else name)))
     return pl.DataFrame(out).to_arrow(compat_level=pl.CompatLevel.oldest())
 
 

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from trainforensics.importers import axes
 from trainforensics.importers.base import EMPTY, NULL, STRING, VALUE, Points, Record, Source
+from trainforensics.importers.messages import event_kind
 from trainforensics.importers.times import NO_TIME, wall_times
-from trainforensics.model import Axis, ReadWarning
+from trainforensics.model import Axis, Event, ReadWarning
 
 # Further states that cells have only inside a block.
 TEXT, ABSENT = 254, 255
@@ -35,6 +36,8 @@ _LONG_NAMES = frozenset({"metric", "tag", "name", "key", "variable", "series", "
 _LONG_VALUES = frozenset({"value", "val", "metric_value"})
 _INDEX_NAMES = frozenset({"", "unnamed: 0", "index", "level_0", "__index_level_0__"})
 _COUNTED = re.compile(r"\s*(\d+)\s*/\s*(\d+)\s*")
+_MESSAGE_COLUMNS = frozenset({"event", "type", "kind", "message", "msg", "status", "note", "event_type"})
+_LONGEST_TEXT = 2000
 _LONGEST_LIST = 512
 _SPARSE = 4  # missing cells per value beyond which a column is only logged now and then, and its gaps mean nothing
 
@@ -197,9 +200,9 @@ class RowReader:
     run: str = ""
     logging_interval: int | None = None
     segment: int = 0
+    steps: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # of the last block
     _axis: axes.StepAxis | None = None
     _seq: int = 0
-    _last_step: int | None = None
     _long: tuple[str, str] | None = None
     _rank: int | None = None
     _wall_column: str | None = None
@@ -218,7 +221,8 @@ class RowReader:
         self._seq += len(block)
         validation = _validation_rows(block)
         step = self._axis.steps(block, validation)
-        self._last_step = int(step[-1])
+        self.steps = step
+        yield from self._events(block)
         wall = wall_times(block.columns, self._wall_column)
         rank = _rank_column(block)
         shared = _Shared(step, seq, wall, self.segment, self.run, validation)
@@ -239,7 +243,7 @@ class RowReader:
     @property
     def last_step(self) -> int | None:
         """Step of the last row."""
-        return self._last_step
+        return int(self.steps[-1]) if len(self.steps) else None
 
     def finish(self) -> Iterator[Record]:
         """What could not be read as numbers."""
@@ -249,6 +253,25 @@ class RowReader:
                 f"line {reject.line}",
                 f"{reject.count} cells of {name!r} are text, first {reject.example!r}; they are no points",
             )
+
+    def _events(self, block: Block) -> Iterator[Event]:
+        """What text columns say happened at a row."""
+        for name, cells in block.columns.items():
+            if cells.text is None or name.lower().rsplit("/", 1)[-1] not in _MESSAGE_COLUMNS:
+                continue
+            kinds = {text: event_kind(text) for text in set(cells.text) if text is not None}
+            if not any(kinds.values()):
+                continue
+            for row in np.flatnonzero(cells.state == TEXT).tolist():
+                text = cells.text[row]
+                if kinds.get(text):
+                    yield Event(
+                        str(kinds[text]),
+                        step=int(self.steps[row]),
+                        text=text[:_LONGEST_TEXT],
+                        source=self.source.label,
+                        line=int(block.line[row]),
+                    )
 
     def _begin(self, block: Block) -> Axis:
         interval = self.logging_interval or axes.logging_interval_beside(self.source.path)

@@ -1,0 +1,33 @@
+"""What a message or a record type says happened: a checkpoint, a restart, an overflow, an error."""
+
+from __future__ import annotations
+
+import re
+
+# The first that matches counts. Underscores and hyphens are blanks.
+_KINDS = tuple(
+    (kind, re.compile(pattern, re.IGNORECASE))
+    for kind, pattern in (
+        ("checkpoint-failed", r"(?:checkpoint|ckpt|sav(?:e|ing))\b.*\b(?:fail|error|corrupt|could not|unable)"),
+        ("overflow", r"\boverflow|\bfound inf\b"),
+        ("checkpoint-loaded", r"(?:load|restor)(?:ed|ing|e)?\b.*(?:checkpoint|ckpt|state)|checkpoint load"),
+        ("restart", r"\bresum(?:e|ed|ing)\b|\brestart(?:ed|ing)?\b|\brelaunch"),
+        (
+            "checkpoint",
+            r"sav(?:e|ed|ing)\b.*(?:checkpoint|ckpt|model|state)|(?:checkpoint|ckpt).*\b(?:saved|written)"
+            r"|^(?:checkpoint|ckpt|save)$",
+        ),
+        ("oom", r"out of memory|\boom\b"),
+        ("preemption", r"\bpreempt|\bsigterm\b"),
+        ("nccl-timeout", r"\bnccl\b.*time ?out|watchdog.*time ?out"),
+        ("traceback", r"\btraceback\b"),
+        ("error", r"\b(?:error|exception|fatal|crash(?:ed)?)\b"),
+        ("warning", r"\bwarn(?:ing)?\b"),
+    )
+)  # fmt: skip
+
+
+def event_kind(text: str) -> str | None:
+    """The kind of event that a text tells of, or None."""
+    plain = re.sub(r"[_-]", " ", text).strip()
+    return next((kind for kind, pattern in _KINDS if pattern.search(plain)), None)
