@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from trainforensics import registry
+from trainforensics import registry, roles
 from trainforensics.config import Settings
 from trainforensics.errors import EXIT_OK, EXIT_POLICY, EXIT_UNDECIDED, UsageError
 from trainforensics.kinds import KINDS, SEVERITIES, Severity, severity_rank
@@ -21,7 +22,12 @@ class Policy:
 
     @classmethod
     def of(cls, settings: Settings) -> Policy:
-        """The policy a call's settings ask for. Raises UsageError on an unknown severity."""
+        """The policy a call's settings ask for. Raises UsageError on an unknown severity, role or kind."""
+        for name in settings.require:
+            if name not in KINDS and name not in roles.roles():
+                near = difflib.get_close_matches(name, [*KINDS, *roles.roles()], n=3)
+                hint = f"; did you mean {', '.join(near)}?" if near else ""
+                raise UsageError(f"--require {name!r}: neither a role nor a kind{hint}")
         for severity in SEVERITIES:
             if severity == settings.fail_on:
                 return cls(severity, settings.require)
@@ -99,9 +105,8 @@ def _not_judged(result: RunResult, kind: str) -> str:
             return gap.reason + (f"; log {gap.log_next_time}" if gap.log_next_time else "")
     if any(incident.kind == kind for incident in result.incidents):
         return ""
-    if not Settings(
-        select=tuple(result.options.get("select", ())), ignore=tuple(result.options.get("ignore", ()))
-    ).wants(kind, _family(kind)):
+    select, ignore = (tuple(result.options.get(name, ())) for name in ("select", "ignore"))
+    if not Settings(select=select, ignore=ignore).wants(kind, _family(kind)):
         return "the analysis left it out (select/ignore)"
     known = {module.META.kind.name for module in registry.detectors().modules}
     return "" if kind in known else "no detector judges it yet"

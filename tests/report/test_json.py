@@ -2,30 +2,17 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import results
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from results import full_incident, save
 
 from trainforensics.errors import UsageError
-from trainforensics.model import (
-    SCHEMA,
-    Axis,
-    Blame,
-    Cause,
-    Cost,
-    Evidence,
-    Incident,
-    Index,
-    IndexEntry,
-    RunResult,
-    Scope,
-    SourceSummary,
-    Suspect,
-)
+from trainforensics.model import SCHEMA, Evidence, Incident, Index, RunResult
 from trainforensics.report.json import dump_index, dump_run, is_saved_result, load, load_index, load_run
 
 RUN_KEYS = {
@@ -39,18 +26,9 @@ INCIDENT_KEYS = {
 }  # fmt: skip
 
 
-def make_run(name: str = "runs/a", **changes: object) -> RunResult:
-    incident = Incident(
-        id="a1", code="LOS101", kind="instant-burst", severity="medium", confidence=0.9, caused_by=None,
-        onset_step=1200, onset_interval=(1191, 1200), occurrences=(1200,), segment=0, peak_step=1201, end_step=1210,
-        recovery="recovered", cost=Cost(steps=10), series="train/loss", role="train_loss", scope=Scope(rank=3),
-        summary="Loss went from 2.4 to 6.9.",
-        evidence=(Evidence("train_loss", 1201, math.nan, -math.inf, "not finite"),),
-        causes=(Cause("bad-batch", 0.7, ("same step",), ("fed before",), "replay"),),
-        blame=Blame((1188, 1200), "logged", (Suspect("shard", "s-1", 0.9, 1e-6, (1200,)),), ({"loss": math.nan},)),
-    )  # fmt: skip
-    run = RunResult(name, "unstable", Axis("step", "step"), "finished", (SourceSummary("log.jsonl", "jsonl", 9),))
-    return replace(run, incidents=(incident,), **changes)
+def make_run(**changes: object) -> RunResult:
+    incident = full_incident(evidence=(Evidence("train_loss", 1201, math.nan, -math.inf, "not finite"),))
+    return results.make_run(incident, **changes)
 
 
 def test_the_document_has_the_agreed_keys() -> None:
@@ -131,27 +109,21 @@ def test_a_file_that_is_no_result_is_refused_in_one_line(data: bytes, says: str)
 
 
 def save_folder(out: Path) -> Path:
-    entries = []
-    for name in ("runs/a", "runs/b"):
-        (out / name).mkdir(parents=True)
-        (out / name / "result.json").write_bytes(dump_run(make_run(name)))
-        entries.append(IndexEntry(name, "unstable", 1, f"{name}/result.json"))
-    (out / "result.json").write_bytes(dump_index(Index({"name": "trainforensics", "version": "0"}, tuple(entries))))
-    return out
+    return save(out, make_run(run="runs/a"), make_run(run="runs/b"))
 
 
 @pytest.mark.parametrize("target", ["", "result.json"])
 def test_load_follows_the_index(tmp_path: Path, target: str) -> None:
-    index, results = load(save_folder(tmp_path) / target)
+    index, found = load(save_folder(tmp_path) / target)
     assert index is not None
-    assert [result.run for result in results] == ["runs/a", "runs/b"]
+    assert [result.run for result in found] == ["runs/a", "runs/b"]
 
 
 @pytest.mark.parametrize("target", ["runs/b", "runs/b/result.json"])
 def test_load_takes_a_single_run(tmp_path: Path, target: str) -> None:
-    index, results = load(save_folder(tmp_path) / target)
+    index, found = load(save_folder(tmp_path) / target)
     assert index is None
-    assert [result.run for result in results] == ["runs/b"]
+    assert [result.run for result in found] == ["runs/b"]
 
 
 def test_load_names_the_result_that_is_gone(tmp_path: Path) -> None:

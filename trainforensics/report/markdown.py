@@ -19,7 +19,7 @@ from trainforensics.model import Blame, Incident, Index, NotJudged, RunResult
 from trainforensics.report import narrative, text
 from trainforensics.report.text import Markdown, escape, number, sentence
 
-MAX_WARNINGS = 100
+MAX_ROWS = 200  # of a table in the appendix
 MAX_CONFIG_LINES = 200
 MAX_BATCHES = 40
 BATCH_COLUMNS = ("step", "rank", "batch_id", "shard", "doc", "domain", "language", "seq_len", "tokens", "loss")
@@ -44,7 +44,7 @@ def render_run(result: RunResult, figures: Mapping[str, str] | None = None) -> s
         lost=_lost(alarms),
         gaps=_grouped(result.not_judged),
         warnings=[(source, warning) for source in result.sources for warning in source.warnings],
-        max_warnings=MAX_WARNINGS,
+        max_rows=MAX_ROWS,
         checkpoint_steps=[number(checkpoint.step) for checkpoint in result.checkpoints],
     )
 
@@ -88,6 +88,7 @@ def _environment() -> Environment:
         "batch_table": _batch_table,
         "data_line": _data_line,
         "fenced": _fenced,
+        "rest": _rest,
         "sure": sure,
     }
     return environment
@@ -167,6 +168,11 @@ def _fenced(config: Mapping[str, Any]) -> Markdown:
     rest = len(lines) - MAX_CONFIG_LINES
     more = f"\n\n{number(rest)} more lines in `result.json`." if rest > 0 else ""
     return Markdown(f"{fence}json\n{body}\n{fence}{more}")
+
+
+def _rest(rows: Sequence[Any]) -> str:
+    left = len(rows) - MAX_ROWS
+    return Markdown(f"{number(left)} more in `result.json`.") if left > 0 else ""
 
 
 def _row(result: RunResult, report: str) -> dict[str, Any]:

@@ -108,7 +108,8 @@ def headline(result: RunResult) -> Markdown:
         return sentences([Markdown("This run could not be judged"), *gaps])
     found = alarms(result)
     if not found:
-        return Markdown(f"No incident in {_unit(result)}s {span(*extent(result))}.")
+        failed = f", but {plural(len(result.errored), 'part')} of the analysis failed" if result.errored else ""
+        return Markdown(f"No incident in {_unit(result)}s {span(*extent(result))}{failed}.")
     lead, rest = found[0], len(found) - 1
     more = [Markdown(f"{plural(rest, 'further incident')} below")] if rest else []
     return sentences([_happened(lead, _unit(result)), *_because(lead.root), *_act(lead.root), *more])

@@ -64,8 +64,8 @@ def draw(axes: Axes, curve: Curve, colour: str, text: str, *, scale: str = "auto
     if len(finite):
         view = limits(finite.value, allow_log=scale == "auto")
         if curve.superseded is not None:
-            _line(axes, curve.superseded.only_finite(), "#999999", 1)
-        _line(axes, finite, colour, 2)
+            _line(axes, curve.superseded, "#999999", 1)
+        _line(axes, curve, colour, 2)
         _set_limits(axes, finite, view, scale)
         _mark_cut(axes, finite, axes.get_ylim(), colour)
     _mark_nonfinite(axes, curve)
@@ -77,15 +77,18 @@ def draw(axes: Axes, curve: Curve, colour: str, text: str, *, scale: str = "auto
         axes.spines[side].set_visible(False)
 
 
-def _line(axes: Axes, finite: Curve, colour: str, layer: int) -> None:
-    if not len(finite):
+def _line(axes: Axes, curve: Curve, colour: str, layer: int) -> None:
+    """The curve as a line that is broken at non-finite points and where a process life ends."""
+    finite = curve.only_finite()
+    kept = thin(finite.step, finite.value) if len(finite) else np.zeros(0, dtype=int)
+    if not len(kept):
         return
-    kept = thin(finite.step, finite.value)
-    x, y, life = finite.step[kept].astype(float), finite.value[kept], finite.segment[kept]
-    breaks = np.flatnonzero(np.diff(life)) + 1
-    x, y = np.insert(x, breaks, np.nan), np.insert(y, breaks, np.nan)
-    marker = "." if len(kept) < MARKERS_BELOW else ""
-    axes.plot(x, y, color=colour, linewidth=0.9, marker=marker, markersize=3.5, zorder=layer)
+    piece = np.cumsum(~curve.finite)[curve.finite][kept] + finite.segment[kept]
+    breaks = np.flatnonzero(np.diff(piece)) + 1
+    x = np.insert(finite.step[kept].astype(float), breaks, np.nan)
+    y = np.insert(finite.value[kept], breaks, np.nan)
+    dots = len(kept) < MARKERS_BELOW or len(breaks) > len(kept) / 4  # a lone point has no line to be seen by
+    axes.plot(x, y, color=colour, linewidth=0.9, marker="." if dots else "", markersize=3.5, zorder=layer)
 
 
 def _set_limits(axes: Axes, finite: Curve, view: Limits, scale: str) -> None:

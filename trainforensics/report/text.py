@@ -41,9 +41,11 @@ def _escaped(piece: str) -> str:
 def code(text: object) -> Markdown:
     """Text as a code span that also holds inside a table cell."""
     line = one_line(str(text)) or " "
+    if "|" in line:  # a span that shows it as it is both in a table and outside does not exist
+        return Markdown("<code>" + _escaped(line).replace("\\|", "&#124;") + "</code>")
     ticks = "`" * (1 + max((len(run) for run in re.findall("`+", line)), default=0))
     pad = " " if "`" in line else ""
-    return Markdown(f"{ticks}{pad}{line}{pad}{ticks}".replace("|", "\\|"))
+    return Markdown(f"{ticks}{pad}{line}{pad}{ticks}")
 
 
 def number(value: float | None) -> str:
@@ -145,7 +147,7 @@ def cost(incident: Incident) -> str:
         parts.append(plural(price.steps, "step"))
     if price.tokens:
         parts.append(f"{quantity(price.tokens)} tokens")
-    if price.seconds:
+    if price.seconds and math.isfinite(price.seconds):
         parts.append(duration(price.seconds))
     return ", ".join(parts) or "-"
 

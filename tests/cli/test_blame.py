@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from shell import Run
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    steps = range(1, 201)
+    (folder / "metrics.jsonl").write_text("".join(f'{{"step": {i}, "loss": {2 + i % 7 * 0.01}}}\n' for i in steps))
+    rows = ["step,batch_id,shard,doc_id"] + [f"{i},{i - 1},shard-{i % 5:04},{i * 3}" for i in steps]
+    (folder / "batches.csv").write_text("\n".join(rows) + "\n")
+    return folder
+
+
+def test_the_batch_of_a_step_is_named_without_any_incident(run: Run, log: Path, tmp_path: Path) -> None:
+    code, stdout, _ = run("blame", log, "--step", "103", "--out", tmp_path / "out")
+    assert code == 0
+    assert stdout.splitlines()[0] == "steps 103 (logged)"
+    assert "shard=shard-0003" in stdout
+
+
+def test_json_is_a_blame_entry_of_the_result(run: Run, log: Path, tmp_path: Path) -> None:
+    _, stdout, _ = run("blame", log, "--step", "103", "--window", "3", "--format", "json", "--out", tmp_path / "out")
+    answer = json.loads(stdout)
+    assert answer["window"] == [101, 103]
+    assert {batch["shard"] for batch in answer["batches"]} == {"shard-0001", "shard-0002", "shard-0003"}
+
+
+def test_a_saved_analysis_answers_from_its_store(run: Run, log: Path, tmp_path: Path) -> None:
+    run("analyze", log, "--out", tmp_path / "out", "--no-plots")
+    (log / "batches.csv").unlink()
+    for target in (tmp_path / "out", tmp_path / "out" / "run", tmp_path / "out" / "run" / "result.json"):
+        assert "shard=shard-0003" in run("blame", target, "--step", "103")[1]
+
+
+def test_without_a_manifest_it_says_what_is_missing(run: Run, log: Path, tmp_path: Path) -> None:
+    (log / "batches.csv").unlink()
+    code, stdout, _ = run("blame", log, "--step", "103", "--out", tmp_path / "out")
+    assert code == 0
+    assert "manifest" in stdout
+    assert "shard-" not in stdout
+
+
+def test_several_runs_are_refused_with_their_names(run: Run, log: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "metrics.jsonl").write_bytes((log / "metrics.jsonl").read_bytes())
+    both = tmp_path / "both"
+    both.mkdir()
+    log.rename(both / "a")
+    other.rename(both / "b")
+    code, _, stderr = run("blame", both, "--step", "3", "--out", tmp_path / "out")
+    assert code == 2
+    assert "both/a, both/b" in stderr

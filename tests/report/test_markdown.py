@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from results import full_incident, make_incident, make_index, make_run
+
+from trainforensics.model import (
+    Blame,
+    CrossRunFinding,
+    DetectorError,
+    Incident,
+    NotJudged,
+    ReadWarning,
+    RunResult,
+    Segment,
+    SeriesSummary,
+    Skipped,
+    SourceSummary,
+)
+from trainforensics.report.markdown import MAX_ROWS, render_index, render_run
+
+GFM = MarkdownIt("js-default", {"html": True})
+
+
+def sections(report: str) -> list[str]:
+    return re.findall(r"^## (.*)$", report, re.MULTILINE)
+
+
+def tables(report: str) -> Iterator[list[int]]:
+    """Cells of each row of each table."""
+    rows: list[int] = []
+    for token in GFM.parse(report):
+        if token.type == "table_open":
+            rows = []
+        elif token.type == "tr_open":
+            rows.append(0)
+        elif token.type in ("td_open", "th_open"):
+            rows[-1] += 1
+        elif token.type == "table_close":
+            yield rows
+
+
+def effect(**changes: object) -> Incident:
+    return make_incident("nan-onset", 41_236, caused_by=full_incident().id, summary="loss turns NaN", **changes)
+
+
+def test_a_report_begins_with_verdict_what_happened_and_what_to_do() -> None:
+    lines = render_run(make_run(full_incident(), effect(), verdict="failed")).splitlines()
+    assert lines[0] == "# runs/a: **failed** (1 critical)"
+    assert lines[2] == (
+        "**Instant burst at steps 12 400, 29 873, 41 200 led to NaN onset at 41 236. "
+        "Most likely cause: bad-shard (0.83). Suspect: shard `shard-0117` (0.90). "
+        "Go back to the checkpoint of step 40 000.**"
+    )
+    assert lines[3] == "Lost: 1236 steps, 2.6 B tokens, 3 h 10 min."
+
+
+def test_every_part_of_an_incident_is_told() -> None:
+    report = render_run(
+        make_run(full_incident(), effect()), {"timeline": "plots/t.png", full_incident().id: "plots/i.png"}
+    )
+    for expected in (
+        "![Timeline of runs/a](plots/t.png)",
+        "## 1. Instant burst at step 41 200, then NaN onset at 41 236",
+        "The onset lies in steps 41 191 - 41 200",
+        "](plots/i.png)",
+        "| `train/loss` | 41 200 | 6.92 | 2.41 | 150 noise widths above trend |",
+        "- `loss_scale` moved 2 steps ahead, at 41 198: halved.",
+        "- NaN onset at 41 236 (critical, 0.90): loss turns NaN.",
+        "- **bad-shard** 0.83. *For:* same-step jump. *Against:* fed 640 other batches.",
+        "- **numeric-overflow** 0.12. *Against:* follows, does not lead.",
+        "*To settle it:* replay 41190-41210.",
+        "Steps 41 188 - 41 200 fed it, known from the batch log.",
+        "| shard `shard-0117` | 0.90 | 3e-11 | 41 200 | fed 3 of 3 bursts |",
+        "| 41 200 | 329590 | shard-0117 | a, b |",
+        "**Checkpoint.** 40 000: lies before the first precursor. Alternative 39 000: older.",
+        "- [ ] resume from 40 000 with skip.json",
+    ):
+        assert expected in report
+    assert sections(report) == [
+        "1. Instant burst at step 41 200, then NaN onset at 41 236", "Not judged", "Appendix",
+    ]  # fmt: skip
+
+
+def test_a_healthy_run_says_so_and_shows_no_incident() -> None:
+    report = render_run(make_run())
+    assert report.startswith("# runs/a: **stable** (no incident)\n\n**No incident in steps 1 - 41 250.**\n")
+    assert sections(report) == ["Not judged", "Appendix"]
+
+
+def test_a_run_with_a_failed_detector_does_not_read_as_all_clear() -> None:
+    report = render_run(make_run(errored=(DetectorError("plateau", "ValueError: x"),)))
+    assert "**No incident in steps 1 - 41 250, but 1 part of the analysis failed.**" in report
+    assert "- `plateau`: ValueError: x" in report
+
+
+def test_an_undecided_run_says_why() -> None:
+    run = make_run(verdict="undecided", series=(), not_judged=(NotJudged("coverage-gap", "no loss", "the loss"),))
+    report = render_run(run)
+    assert "**This run could not be judged. No loss.**" in report
+    assert "| coverage-gap | no loss | the loss |" in report
+
+
+def test_kinds_with_the_same_reason_share_a_row() -> None:
+    gaps = tuple(NotJudged(kind, "not logged: val_loss", "log val_loss") for kind in ("val-jump", "val-divergence"))
+    assert "| val-jump, val-divergence | not logged: val_loss | log val_loss |" in render_run(make_run(not_judged=gaps))
+
+
+def test_the_most_urgent_incident_comes_first_and_low_ones_are_a_line_each() -> None:
+    report = render_run(
+        make_run(
+            make_incident("clip-saturation", 5),
+            make_incident("instant-burst", 10),
+            make_incident("divergence", 900),
+        )
+    )
+    assert sections(report)[:3] == ["1. Divergence at step 900", "2. Instant burst at step 10", "Remarks"]
+    assert "| 5 | clip-saturation | 0.90 | Something of kind clip-saturation |" in report
+
+
+def test_twenty_incidents_stay_readable() -> None:
+    report = render_run(make_run(*(make_incident("instant-burst", 100 * i) for i in range(1, 21))))
+    assert sum(heading[0].isdigit() for heading in sections(report)) == 12
+    assert "Further incidents" in sections(report)
+    assert "| 20 | 2000 | instant-burst | medium | 0.90 | Something of kind instant-burst |" in report
+
+
+def test_an_effect_whose_root_is_missing_is_not_lost() -> None:
+    assert "1. NaN onset at step 7" in sections(render_run(make_run(make_incident("nan-onset", 7, caused_by="gone"))))
+
+
+def test_without_a_manifest_blame_says_what_to_log() -> None:
+    blame = Blame((3, 7), None, note="no batch manifest; log step and shard")
+    report = render_run(make_run(make_incident(blame=blame)))
+    assert "**Data.** Steps 3 - 7 fed it. No batch manifest; log step and shard." in report
+
+
+def test_long_appendices_are_cut_and_counted() -> None:
+    series = tuple(SeriesSummary(f"s{i}", None, "x", None, 1, 0, 1, 1) for i in range(MAX_ROWS + 50))
+    warnings = tuple(ReadWarning("bad-record", f"line {i}", "torn") for i in range(MAX_ROWS + 7))
+    report = render_run(make_run(series=series, sources=(SourceSummary("a", "jsonl", 3, warnings),)))
+    assert "`s199`" in report
+    assert "`s200`" not in report
+    assert "50 more in `result.json`." in report
+    assert "7 more in `result.json`." in report
+
+
+def test_process_lives_and_configuration_are_shown() -> None:
+    run = make_run(
+        segments=(Segment(0, 1, 500, "2024-05-01T00:00:00Z"), Segment(1, 450, 900)),
+        config={"note": "```\n# not a title"},
+    )
+    report = render_run(run)
+    assert "2 process lives (restarted at 450)" in report
+    assert "| 1 | 450 - 900 | - |" in report
+    assert [token.info for token in GFM.parse(report) if token.type == "fence"] == ["json"]
+
+
+HOSTILE = [
+    "|",
+    "`",
+    "<script>alert(1)</script>",
+    "</details>",
+    "a\n\n# title",
+    "![x](y)",
+    "\x1b[31m",
+    "*b*",
+    "$x$",
+    "-",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_text_from_logs_cannot_change_the_report(text: str) -> None:
+    incident = full_incident()
+    plain, hostile = (render_run(spoiled(incident, word)) for word in ("word", text))
+    assert [t.type for t in GFM.parse(hostile)] == [t.type for t in GFM.parse(plain)]
+    assert sections(hostile) == [*sections(plain)]
+    assert "<script>" not in re.sub(r"`[^`]*`|^```[^`]*^```", "", hostile, flags=re.MULTILINE)
+
+
+def spoiled(incident: Incident, text: str) -> RunResult:
+    evidence = tuple(replace(item, signal=text, text=text) for item in incident.evidence)
+    causes = tuple(replace(cause, for_=(text,), against=(text,), test=text) for cause in incident.causes)
+    assert incident.blame is not None
+    suspects = tuple(replace(suspect, id=text, why=text) for suspect in incident.blame.suspects)
+    blame = replace(incident.blame, suspects=suspects, note=text, batches=({"step": 1, "shard": text, "doc": [text]},))
+    changed = replace(incident, series=text, summary=f"a {text}", evidence=evidence, causes=causes, blame=blame)
+    return make_run(
+        changed, sources=(SourceSummary(text, "jsonl", 3, (ReadWarning("x", text, text),)),), config={"note": text},
+        not_judged=(NotJudged("val-jump", text, text),), errored=(DetectorError(text, text),),
+    )  # fmt: skip
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.builds(make_run, st.builds(Incident, blame=st.none() | st.just(full_incident().blame))))
+def test_any_result_renders_with_whole_tables(run: RunResult) -> None:
+    assert all(len(set(rows)) == 1 for rows in tables(render_run(run)))
+
+
+def test_the_index_lists_the_most_urgent_run_first_and_links_to_its_report() -> None:
+    runs = [make_run(run="ok"), make_run(full_incident(), verdict="failed", run="a b/(1)")]
+    report = render_index(make_index(runs), runs)
+    assert report.startswith("# 2 training runs: 1 failed, 1 stable\n")
+    rows = [line for line in report.splitlines() if line.startswith("| [")]
+    assert rows[0] == (
+        "| [a b/(1)](a%20b/%281%29/report.md) | failed | 1 | instant-burst, recurring (critical) "
+        "| 12 400, 29 873, 41 200 | 0.97 | bad-shard (0.83) | shard `shard-0117` |"
+    )
+    assert rows[1] == "| [ok](ok/report.md) | stable | 0 | - | - | - | - | - |"
+
+
+def test_the_index_tells_what_runs_show_together_and_what_was_not_read() -> None:
+    runs = [make_run()]
+    index = make_index(
+        runs,
+        cross_run=(CrossRunFinding("Both spike at the same steps", ("a", "b"), (919,), ("same data order",)),),
+        skipped=(Skipped("notes.txt", "no metrics"),),
+    )
+    report = render_index(index, runs)
+    assert "- Both spike at the same steps. Runs: a, b. Steps: 919." in report
+    assert "  - same data order" in report
+    assert "| `notes.txt` | no metrics |" in report

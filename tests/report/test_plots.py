@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from factories import make_curve, make_signals
+from matplotlib.axes import Axes
+from results import make_incident, make_run
+
+from trainforensics.model import Checkpoint, Precursor, RunResult, SafeCheckpoint, Segment
+from trainforensics.report import narrative, plots
+from trainforensics.signals import Signals
+
+N = 400
+
+
+def signals(**changes: object) -> Signals:
+    noise = np.random.default_rng(0).normal(0, 0.02, N)
+    curves = {
+        "train_loss": 2.0 + noise,
+        "grad_norm": 1.0 + np.abs(noise),
+        "learning_rate": np.linspace(1e-3, 0, N),
+        "loss_scale": np.full(N, 65536.0),
+    }
+    return make_signals(curves | changes)
+
+
+def burst(**changes: object) -> RunResult:
+    incident = make_incident(
+        onset=200, peak_step=203, end_step=210, recovery="recovered", series="train_loss",
+        precursors=(Precursor("grad_norm", 180, 20, "rose"),), safe_checkpoint=SafeCheckpoint(150, "before"),
+    )  # fmt: skip
+    return make_run(replace(incident, **changes), checkpoints=(Checkpoint(100, "event"), Checkpoint(190, "event")))
+
+
+def lines_at(axes: Axes) -> list[float]:
+    """Steps of the vertical lines in a panel."""
+    return sorted(
+        float(line.get_xdata()[0])
+        for line in axes.lines
+        if len(set(line.get_xdata())) == 1 == len(line.get_xdata()) - 1
+    )
+
+
+def labels(axes_list: list[Axes]) -> list[str]:
+    return [axes.get_ylabel() for axes in axes_list]
+
+
+def test_the_timeline_has_a_panel_for_each_main_signal_and_marks_what_happened() -> None:
+    run = replace(burst(), segments=(Segment(0, 1, 300), Segment(1, 301, 400)))
+    figure = plots.timeline(run, signals())
+    assert figure is not None
+    assert labels(figure.axes) == ["loss", "gradient norm", "learning rate", "loss scale"]
+    assert all(lines_at(axes) == [200, 301] for axes in figure.axes)
+    assert figure.texts[0].get_text() == "runs/a: loss, gradient norm, learning rate, loss scale"
+    keys = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert keys == ["incident (number as in the report)", "restart", "checkpoint", "checkpoint to go back to"]
+
+
+def test_a_close_up_marks_onset_peak_end_and_precursors() -> None:
+    run = burst()
+    figure = plots.close_up_of(narrative.pages(run)[0], run, signals())
+    assert figure is not None
+    assert figure.texts[0].get_text() == "runs/a: Instant burst at step 200"
+    assert lines_at(figure.axes[0]) == [180, 200, 203, 210]
+    keys = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert keys[:4] == ["onset 200", "peak 203", "recovered 210", "grad_norm moved 180"]
+    left, right = figure.axes[0].get_xlim()
+    assert 100 < left < 180
+    assert 210 < right < 300
+
+
+def test_the_incidents_own_series_comes_first_even_if_it_is_no_main_signal() -> None:
+    curves = [
+        *(curve for group in signals().by_role.values() for curve in group),
+        make_curve(np.ones(N), None, name="aux"),
+    ]
+    run = burst(series="aux")
+    figure = plots.close_up_of(narrative.pages(run)[0], run, make_signals(curves))
+    assert figure is not None
+    assert labels(figure.axes)[:2] == ["aux", "loss"]
+
+
+def test_draw_writes_what_the_report_shows_and_removes_what_it_no_longer_does(tmp_path: Path) -> None:
+    run = burst()
+    (tmp_path / "plots").mkdir()
+    (tmp_path / "plots" / "incident-7.png").write_bytes(b"old")
+    drawn = plots.draw(run, signals(), tmp_path)
+    assert drawn == {"timeline": "plots/timeline.png", run.incidents[0].id: "plots/incident-1.png"}
+    assert drawn == narrative.figures_beside(run, tmp_path)
+    assert sorted(file.name for file in (tmp_path / "plots").iterdir()) == ["incident-1.png", "timeline.png"]
+    assert all((tmp_path / path).read_bytes().startswith(b"\x89PNG") for path in drawn.values())
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.full(N, np.nan),
+        np.full(N, 0.0),
+        np.full(N, 1e300),
+        np.array([1.0]),
+        np.array([np.nan, 1.0, np.inf]),
+        np.where(np.arange(N) % 50, 1.0, -1e9),
+        np.geomspace(1e-12, 1e12, N),
+    ],
+    ids=["nan", "zero", "huge", "one point", "mixed", "outliers", "decades"],
+)
+def test_any_curve_can_be_drawn(values: np.ndarray, tmp_path: Path) -> None:
+    run = burst(onset_step=2, occurrences=(2,), precursors=())
+    step = np.arange(1, len(values) + 1)
+    curves = {role: make_curve(values, role, step=step) for role in ("train_loss", "grad_norm", "loss_scale")}
+    assert "timeline" in plots.draw(run, make_signals(curves), tmp_path)
+
+
+def test_nothing_logged_draws_nothing(tmp_path: Path) -> None:
+    assert plots.draw(burst(), make_signals({}), tmp_path) == {}
+
+
+def test_many_incidents_draw_a_bounded_number_of_figures() -> None:
+    run = make_run(*(make_incident(onset=10 * i) for i in range(1, 31)))
+    assert len(narrative.figure_paths(run)) == 1 + narrative.FULL_PAGES
+
+
+def test_text_that_looks_like_mathematics_is_drawn_as_it_is(tmp_path: Path) -> None:
+    run = burst(series="a$b_{")
+    curves = [make_curve(np.arange(N), None, name="a$b_{"), *signals().every_curve()]
+    plots.draw(replace(run, run="x$y_{z"), make_signals(curves), tmp_path)
+
+
+def test_pyplot_is_not_loaded() -> None:
+    assert "matplotlib.pyplot" not in sys.modules

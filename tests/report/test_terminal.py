@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from results import full_incident, make_incident, make_index, make_run
+
+from trainforensics.model import Blame, NotJudged, RunResult, Scope, Suspect
+from trainforensics.report import terminal
+
+RUNS = (
+    make_run(run="ok"),
+    make_run(full_incident(), make_incident(scope=Scope(rank=3)), run="bad", verdict="failed"),
+    make_run(run="blank", verdict="undecided", not_judged=(NotJudged("coverage-gap", "no loss logged"),)),
+)
+
+
+def printed(capsys: pytest.CaptureFixture[str], form: str = "table", runs: tuple[RunResult, ...] = RUNS) -> str:
+    terminal.show(make_index(runs), runs, form)
+    return capsys.readouterr().out
+
+
+def test_the_table_has_a_row_for_each_alarm_most_urgent_run_first(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [line.split() for line in printed(capsys).splitlines() if line.strip()]
+    assert " ".join(lines[0]) == "1 failed, 1 undecided, 1 stable"
+    shown = [" ".join(line) for line in lines[3:]]
+    assert shown == [
+        "bad failed 12 400, 29 873, 41 200 instant-burst, recurring critical 0.97 bad-shard (0.83) "
+        "shard shard-0117 (0.90)",
+        "1200 instant-burst (rank 3) medium 0.90 - -",
+        "blank undecided - no loss logged",
+        "ok stable - -",
+    ]
+
+
+def test_names_from_logs_cannot_colour_or_break_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    out = printed(capsys, runs=(make_run(run="[red]a[/red]\x1b[31m\nb"),))
+    assert "[red]a[/red] b" in out
+    assert "\x1b" not in out
+
+
+def test_stable_runs_beyond_twenty_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    out = printed(capsys, runs=tuple(make_run(run=f"run{i:02}") for i in range(25)))
+    assert "run19" in out
+    assert "run20" not in out
+    assert "and 5 more" in out
+
+
+def test_json_holds_the_index_with_whole_results(capsys: pytest.CaptureFixture[str]) -> None:
+    document = json.loads(printed(capsys, "json"))
+    assert document["schema"] == "trainforensics/result/1"
+    first = document["runs"][1]
+    assert (first["run"], first["alarms"], first["result"]) == ("bad", 2, "bad/result.json")
+    assert first["incidents"][0]["causes"][0]["for"] == ["same-step jump"]
+
+
+def test_markdown_is_the_index(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys, "markdown").startswith("# 3 training runs: 1 failed, 1 undecided, 1 stable\n")
+
+
+def test_a_blame_answer_names_window_suspects_and_batches() -> None:
+    suspects = (Suspect("shard", "s-1", 0.9, 1e-6, (7,), "fed 3 of 3"), Suspect("rank", "5", 0.4))
+    batches = tuple({"step": 7, "shard": "s-1", "doc": ["a", "b"], "loss": 2.34567, "domain": None} for _ in range(22))
+    lines = list(terminal.blame_lines(Blame((5, 7), "logged", suspects, batches, "steps agree")))
+    assert lines[:5] == [
+        "steps 5 - 7 (logged)",
+        "steps agree",
+        "  shard s-1 (0.90, p = 1e-6): fed 3 of 3",
+        "  rank 5 (0.40)",
+        "  batch: step=7 shard=s-1 doc=a, b loss=2.346",
+    ]
+    assert lines[-1] == "  and 2 batches more"

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import pytest
+from results import full_incident, make_incident, make_run
+
+from trainforensics.config import Settings
+from trainforensics.errors import EXIT_OK, EXIT_POLICY, EXIT_UNDECIDED, UsageError
+from trainforensics.gate import Decision, Policy, judge
+from trainforensics.model import DetectorError, NotJudged, RunResult
+
+FAILED = DetectorError("plateau", "ValueError: x")
+
+
+def decide(*results: RunResult, fail_on: str = "high", require: tuple[str, ...] = (), **given: object) -> Decision:
+    settings = Settings(fail_on=fail_on, require=require, **given)  # type: ignore[arg-type]
+    return judge(results, Policy.of(settings), settings)
+
+
+def test_a_stable_run_passes() -> None:
+    assert decide(make_run()).exit_code == EXIT_OK
+
+
+@pytest.mark.parametrize(("fail_on", "code"), [("critical", 0), ("high", 0), ("medium", 1), ("low", 1)])
+def test_fail_on_is_the_lowest_severity_that_fails(fail_on: str, code: int) -> None:
+    assert decide(make_run(make_incident("instant-burst")), fail_on=fail_on).exit_code == code
+
+
+def test_only_roots_count() -> None:
+    root = make_incident("instant-burst")
+    effect = make_incident("divergence", 1300, caused_by=root.id)
+    assert decide(make_run(root, effect)).exit_code == EXIT_OK
+
+
+def test_every_violation_of_every_run_is_named() -> None:
+    decision = decide(
+        make_run(full_incident(), make_incident("divergence"), run="a"), make_run(full_incident(), run="b")
+    )
+    assert decision.exit_code == EXIT_POLICY
+    assert [(v.run, v.incident.kind) for v in decision.violations] == [
+        ("a", "instant-burst"), ("a", "divergence"), ("b", "instant-burst"),
+    ]  # fmt: skip
+
+
+def test_ignored_and_unselected_kinds_do_not_fail() -> None:
+    run = make_run(make_incident("divergence"))
+    assert decide(run, ignore=("divergence",)).exit_code == EXIT_OK
+    assert decide(run, select=("numerics",)).exit_code == EXIT_OK
+    assert decide(run, select=("loss",)).exit_code == EXIT_POLICY
+
+
+@pytest.mark.parametrize(
+    ("run", "require"),
+    [
+        (make_run(verdict="undecided"), ()),
+        (make_run(errored=(FAILED,)), ()),
+        (make_run(), ("val_loss",)),
+        (make_run(not_judged=(NotJudged("plateau", "too short"),)), ("plateau",)),
+        (make_run(), ("hang",)),
+        (make_run(options={"ignore": ["plateau"]}), ("plateau",)),
+        (make_run(options={"select": ["numerics"]}), ("plateau",)),
+    ],
+    ids=["undecided", "detector failed", "role", "kind", "kind without detector", "ignored", "not selected"],
+)
+def test_a_gate_never_passes_because_it_could_not_look(run: RunResult, require: tuple[str, ...]) -> None:
+    assert decide(run, require=require).exit_code == EXIT_UNDECIDED
+
+
+def test_no_run_at_all_is_not_a_pass() -> None:
+    assert decide().exit_code == EXIT_UNDECIDED
+
+
+def test_what_is_required_and_there_passes() -> None:
+    assert decide(make_run(), require=("grad_norm", "val-jump")).exit_code == EXIT_OK
+
+
+def test_a_required_kind_that_fired_was_judged() -> None:
+    assert not decide(make_run(make_incident("hang")), require=("hang",)).blind
+
+
+def test_a_failed_detector_that_is_ignored_does_not_matter() -> None:
+    assert decide(make_run(errored=(FAILED,)), ignore=("plateau",)).exit_code == EXIT_OK
+
+
+def test_not_being_able_to_look_outweighs_a_violation_and_both_are_told() -> None:
+    decision = decide(make_run(full_incident(), errored=(FAILED,)))
+    assert decision.exit_code == EXIT_UNDECIDED
+    assert len(decision.violations) == 1
+    assert decision.blind[0].reason == "detector plateau failed (ValueError: x)"
+
+
+def test_an_unknown_requirement_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="did you mean grad_norm"):
+        Policy.of(Settings(require=("grad_nrom",)))
+
+
+def test_an_unknown_severity_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="low, medium, high, critical"):
+        Policy.of(Settings(fail_on="severe"))
