@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainforensics.model import Recovery, Series
-from trainforensics.signals.curve import Curve
+from trainforensics.signals.curve import Curve, Floats
+from trainforensics.signals.departure import knee
 from trainforensics.signals.excursions import Excursion, excursions
 from trainforensics.signals.run import Signals
 from trainforensics.signals.stretches import lasting_start, middle
@@ -15,6 +16,8 @@ from trainforensics.signals.stretches import lasting_start, middle
 MIN_POINTS = 20
 START_SHARE, START_POINTS = 0.05, 10  # of the log: warm-up moves gradients by itself
 SUDDEN = 3  # points
+BLOCK = 16
+MIN_FACTOR = 4.0  # below what any detector asks for
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,7 +73,7 @@ def _explosions(signals: Signals) -> tuple[Explosion, ...]:
         return ()
     curve = curve.take(curve.finite & (curve.value > 0))
     n = len(curve)
-    if n < MIN_POINTS:
+    if n < MIN_POINTS or not _may_climb(curve.value):
         return ()
     logarithm = Curve(curve.series, curve.step, np.log(curve.value), curve.time, curve.segment)
     settled = max(min(START_POINTS, n // 4), int(START_SHARE * n))
@@ -83,15 +86,31 @@ def _explosions(signals: Signals) -> tuple[Explosion, ...]:
     return tuple(found)
 
 
+def _may_climb(value: Floats) -> bool:
+    """Whether any point stands MIN_FACTOR above the blocks before it: a cheap look that spares most runs the rest."""
+    block = value[: len(value) - len(value) % BLOCK].reshape(-1, BLOCK) if len(value) >= 3 * BLOCK else value[:, None]
+    usual, most = np.median(block, axis=1), np.max(block, axis=1)
+    low = np.minimum.accumulate(usual)
+    rest = value[block.size :]
+    return bool((most > MIN_FACTOR * low).any()) or (len(rest) > 0 and float(rest.max()) > MIN_FACTOR * float(low[-1]))
+
+
 def _explosion(curve: Curve, e: Excursion, n: int) -> Explosion:
     level = float(np.exp(e.before))
-    lasting = not e.returned and n - e.onset >= MIN_POINTS // 4
     held = e.end - e.onset + 1
+    lasting = (not e.returned and n - e.onset >= MIN_POINTS // 4) or held >= max(20, n // 20)
     top = e.onset + int(np.argmax(curve.value[e.onset : e.end + 1]))
-    return Explosion(
-        curve, e.onset, top, e.end, level, float(curve.value[top]), e.z, lasting or held >= max(20, n // 20),
-        e.rise > max(SUDDEN, n // 10), e.recovery,
-    )  # fmt: skip
+    slow = e.rise > max(SUDDEN, n // 10)
+    onset = _beginning(curve.value, e, level) if lasting and e.rise > SUDDEN else e.onset
+    return Explosion(curve, onset, top, e.end, level, float(curve.value[top]), e.z, lasting, slow, e.recovery)
+
+
+def _beginning(value: Floats, e: Excursion, level: float) -> int:
+    """Where a climb turns steep: a norm may drift upwards for long before it explodes."""
+    above = np.flatnonzero(value[e.onset : e.end + 1] > MIN_FACTOR * level)
+    if not len(above):
+        return e.onset
+    return e.onset + knee(np.log(value[e.onset : e.onset + int(above[0]) + 1]))
 
 
 def loss_moved(signals: Signals, start: int, stop: int) -> bool:

@@ -16,8 +16,9 @@ import numpy as np
 
 from trainforensics.model import Recovery, Series
 from trainforensics.signals.curve import Bools, Curve, Ints
+from trainforensics.signals.rows import MIN_ROWS, loss_like, missing_rows, real_rows, with_rows
 from trainforensics.signals.run import Signals
-from trainforensics.signals.scale import loss_scale, low_precision
+from trainforensics.signals.scale import loss_scale, low_precision, skipped_by_scaler
 from trainforensics.signals.stretches import at_steps, lasting_start, stretches
 from trainforensics.signals.stuck import hidden_points, stuck
 
@@ -29,16 +30,9 @@ STATE_ROLES = (
     "grad_norm", "param_norm", "update_norm", "update_ratio", "optimizer_state_norm", "activation_norm",
     "activation_mean", "activation_std", "activation_max", "attention_entropy", "attention_logit_max",
 )  # fmt: skip
-# What a row of training always holds: where one of these is NaN, the row is of another sort.
-ROW_ROLES = ("learning_rate", "epoch", "tokens_seen", "step_time", "tokens_per_sec", "batch_size")
-MATE_ROLES = ("learning_rate", "grad_norm", "loss_scale", "batch_size", "tokens_seen", "skipped_steps")
-
-MIN_ROWS = 5  # rows without a loss before that counts as vanished
 MIN_LIFE = 3  # bad points at the end of a process life that was started again
 SKIP_ROWS = 20  # a scaler's search or a short burst; longer is not a normal skip
 BY_CONSTRUCTION = 0.05  # share of points above which an auxiliary series is NaN by its making
-_LOSS_LIKE = re.compile(r"loss|(^|[/_.])nll", re.IGNORECASE)
-_EVAL = re.compile(r"(^|[/_.\- ])(eval|evaluation|val|valid|validation|test|dev)([/_.\- ]|$)", re.IGNORECASE)
 _NAN_MESSAGE = re.compile(r"\bloss\b.{0,30}\b(is|was|became|=|:)\s*['\"]?(nan|inf)", re.IGNORECASE)
 
 
@@ -112,7 +106,7 @@ def _losses(signals: Signals) -> list[Curve]:
 
 
 def _bad_loss(signals: Signals, curve: Curve) -> _Bad:
-    curve = _real_rows(signals, curve)
+    curve = real_rows(signals, curve)
     mask = ~curve.finite
     gradient = signals.curve("grad_norm")
     disguise: Disguise = ""
@@ -124,86 +118,11 @@ def _bad_loss(signals: Signals, curve: Curve) -> _Bad:
     if still is not None and still.reason == "filter" and still.curve.series == curve.series:
         disguise = "filtered"
         mask = mask | ((curve.step >= still.curve.step[still.first]) & (curve.value == still.value))
-    return _with_missing_rows(signals, _Bad(curve, mask, disguise))
-
-
-def _real_rows(signals: Signals, curve: Curve) -> Curve:
-    """The curve without NaN that only fill rows of another sort (evaluation rows of a table)."""
-    bad = ~curve.finite
-    if not bad.any() or bad.all():
-        return curve
-    empty = np.zeros(len(curve), dtype=bool)
-    for role in ROW_ROLES:
-        for other in signals.curves(role)[:1]:
-            hollow = other.step[np.isnan(other.value)]
-            empty |= np.isnan(curve.value) & np.isin(curve.step, hollow) if len(hollow) else False
-    for other in signals.curves("val_loss")[:1]:
-        sparse = float(np.mean(np.isnan(other.value))) > 0.5
-        if sparse and np.isin(curve.step[bad], other.step[other.finite]).all():
-            empty |= bad
-    return curve.take(~empty) if empty.any() else curve
-
-
-def _with_missing_rows(signals: Signals, bad: _Bad) -> _Bad:
-    """Adds rows that hold everything but the loss: at the end of the log, or where the gradient is not finite."""
-    curve = bad.curve
-    if len(curve) < MIN_ROWS or curve.series.rank is not None:
-        return bad
-    gradient = signals.curve("grad_norm")
-    for role in MATE_ROLES:
-        mate = signals.curve(role)
-        if mate is None or mate.series.source != curve.series.source or len(mate) < MIN_ROWS:
-            continue
-        missing = np.setdiff1d(mate.step, curve.step)
-        inside = missing[(missing > curve.step[0]) & (missing <= curve.step[-1])]
-        if len(inside) > 0.1 * len(curve):
-            continue
-        broken = np.zeros(len(missing), dtype=bool) if gradient is None else np.isinf(at_steps(gradient, missing))
-        after = missing > curve.step[-1]
-        if (
-            after.sum() < MIN_ROWS
-            or not _took_over(mate, curve, missing[after], broken[after], gradient is None)
-            or _other_loss(signals, curve)
-        ):
-            after &= False
-        extra = missing[after | (broken & (missing < curve.step[-1]) & ~_skipped(signals, missing))]
-        return _insert(bad, extra) if len(extra) else bad
-    return bad
-
-
-def _took_over(mate: Curve, curve: Curve, missing: Ints, broken: Bools, no_gradient: bool) -> bool:
-    """Whether the rows go on at once and at the same pace after the last loss, with nothing that says all is well."""
-    return int(missing[0]) - int(curve.step[-1]) <= 5 * mate.cadence and (no_gradient or bool(broken.mean() > 0.5))
-
-
-def _other_loss(signals: Signals, curve: Curve) -> bool:
-    """Whether another loss goes on after this one ended (a second stage, another name)."""
-    return any(
-        int(np.sum(other.finite & (other.step > curve.step[-1]))) >= MIN_ROWS
-        for other in _loss_like(signals)
-        if other.series != curve.series
-    )
-
-
-def _insert(bad: _Bad, extra: Ints) -> _Bad:
-    curve = bad.curve
-    at = np.searchsorted(curve.step, extra)
-    where = np.clip(at - 1, 0, None)
-    grown = Curve(
-        curve.series,
-        np.insert(curve.step, at, extra),
-        np.insert(curve.value, at, np.nan),
-        np.insert(curve.time, at, np.nan),
-        np.insert(curve.segment, at, curve.segment[where]),
-        curve.superseded,
-    )
-    return _Bad(grown, np.insert(bad.mask, at, True), bad.disguise or "missing")
-
-
-def _loss_like(signals: Signals) -> list[Curve]:
-    """Losses of any name that are not measured in evaluation: components, second losses, domains."""
-    named = [c for c in signals.unmapped if _LOSS_LIKE.search(c.name) and not _EVAL.search(c.name)]
-    return [*(c for c in signals.curves("train_loss") if c.series.rank is None), *named]
+    missing = missing_rows(signals, curve)
+    if not len(missing):
+        return _Bad(curve, mask, disguise)
+    at = np.searchsorted(curve.step, missing)
+    return _Bad(with_rows(curve, missing), np.insert(mask, at, True), disguise or "missing")
 
 
 def _onset(signals: Signals, losses: list[_Bad]) -> Episode | None:
@@ -350,7 +269,7 @@ def _transients(signals: Signals, losses: list[_Bad], onset: Episode | None) -> 
     component = False
     if not bad and onset is None:
         component = True
-        bad = [entry for curve in _loss_like(signals) if (entry := _bad_component(signals, curve, losses))]
+        bad = [entry for curve in loss_like(signals) if (entry := _bad_component(signals, curve, losses))]
     if not bad:
         return []
     bad.sort(key=lambda entry: int(entry.curve.step[entry.first]))
@@ -373,7 +292,7 @@ def _transients(signals: Signals, losses: list[_Bad], onset: Episode | None) -> 
 def _bad_component(signals: Signals, curve: Curve, losses: list[_Bad]) -> _Bad | None:
     if any(curve.series == bad.curve.series for bad in losses):
         return None
-    curve = _real_rows(signals, curve)
+    curve = real_rows(signals, curve)
     return _seldom(curve)
 
 
@@ -479,7 +398,7 @@ def _own_faults(signals: Signals, curve: Curve, mask: Bools, losses: list[_Bad])
         return mask
     kept = np.ones(len(first), dtype=bool)
     short = last - first < SKIP_ROWS
-    kept &= ~(short & _skipped(signals, curve.step[first], curve.step[last]))
+    kept &= ~(short & skipped_by_scaler(signals, curve.step[first], curve.step[last]))
     scale = loss_scale(signals)
     if scale is not None and scale.decay is not None:
         until = scale.decay.steps[-1] if scale.decay.recovery == "recovered" else np.iinfo(np.int64).max
@@ -520,16 +439,3 @@ def _averaged(signals: Signals, curve: Curve, first: Ints, last: Ints) -> bool:
         if len(inside) > 1 and np.mean(np.isfinite(inside)) > 0.5:
             return True
     return False
-
-
-def _skipped(signals: Signals, first: Ints, last: Ints | None = None) -> Bools:
-    """Which stretches of steps saw the dynamic loss scale fall: the scaler dropped that update."""
-    scale = loss_scale(signals)
-    if scale is None or not scale.dynamic or not len(scale.reduced):
-        return np.zeros(len(first), dtype=bool)
-    last = first if last is None else last
-    slack = max(1, int(np.median(np.diff(scale.step)))) if len(scale.step) > 1 and scale.step[-1] > scale.step[0] else 1
-    reduced = np.sort(scale.reduced)
-    return np.searchsorted(reduced, last + 2 * slack, side="right") > np.searchsorted(
-        reduced, first - slack, side="left"
-    )

@@ -26,7 +26,7 @@ FLOOR = 1.0
 _ATTEMPT = re.compile(r"[Aa]ttempted loss scale:\s*([\d.eE+]+),\s*reducing to\s*([\d.eE+-]+)")
 _SETTING = re.compile(r"(?:setting|reducing|decreasing)\b.{0,20}\bloss scale (?:to|by)?:?\s*([\d.eE+-]+)")
 # bf16 has the range of fp32: it needs no scale and flushes nothing.
-_LOW_PRECISION = re.compile(r"(?<!b)(fp16|float16|f16)|half|16-mixed|^16$|fp8|float8", re.IGNORECASE)
+_LOW_PRECISION = re.compile(r"(?<!b)(fp16|float16|f16)|half|(?<!f)16-mixed|^16$|fp8|float8", re.IGNORECASE)
 _LOW_SWITCH = re.compile(r"(^|[./_])(fp16|fp8|float16|half)([./]enabled)?$", re.IGNORECASE)
 
 
@@ -69,6 +69,19 @@ def loss_scale(signals: Signals) -> LossScale | None:
     return signals.derive(("loss_scale",), lambda: _loss_scale(signals))
 
 
+def skipped_by_scaler(signals: Signals, first: Ints, last: Ints | None = None) -> Bools:
+    """Which stretches of steps, shape (n,), saw the dynamic loss scale fall: the scaler dropped that update."""
+    scale = loss_scale(signals)
+    if scale is None or not scale.dynamic or not len(scale.reduced):
+        return np.zeros(len(first), dtype=bool)
+    last = first if last is None else last
+    spread = np.diff(scale.step)
+    slack = max(1, int(np.median(spread))) if len(spread) and spread.any() else 1
+    reduced = np.sort(scale.reduced)
+    fell: Bools = np.searchsorted(reduced, last + 2 * slack, side="right") > np.searchsorted(reduced, first - slack)
+    return fell
+
+
 def low_precision(signals: Signals) -> bool:
     """Whether configuration or a moving loss scale say that the run computed in fp16 or fp8."""
     scale = loss_scale(signals)
@@ -84,6 +97,7 @@ def _says_low_precision(config: Any, key: str = "") -> bool:
     return about and isinstance(config, str | int) and _LOW_PRECISION.search(str(config)) is not None
 
 
+@np.errstate(all="ignore")
 def _loss_scale(signals: Signals) -> LossScale | None:
     curve = signals.curve("loss_scale")
     if curve is not None:

@@ -35,6 +35,15 @@ def at_steps(curve: Curve, step: Ints) -> Floats:
     return np.where(near, value, np.nan)
 
 
+def contained(step: Ints, among: Ints) -> Bools:
+    """Which of the steps also occur in `among`; both in order."""
+    if not len(among):
+        return np.zeros(len(step), dtype=bool)
+    at = np.minimum(np.searchsorted(among, step), len(among) - 1)
+    found: Bools = among[at] == step
+    return found
+
+
 def middle(values: Floats) -> float:
     """Median of the finite values; NaN without any."""
     finite = values[np.isfinite(values)]

@@ -24,6 +24,8 @@ Parameters:
 
 from __future__ import annotations
 
+import numpy as np
+
 from trainforensics.detectors.base import Meta, Params
 from trainforensics.detectors.numerics.episodes import finding, name_of
 from trainforensics.kinds import KINDS
@@ -34,6 +36,7 @@ from trainforensics.signals.nonfinite import STATE_ROLES, Episode, nonfinite
 META = Meta(kind=KINDS["grad-nan"], uses=("*",))
 
 
+@np.errstate(all="ignore")
 def detect(signals: Signals, params: Params) -> Outcome:  # noqa: ARG001
     """Report gradients that were not finite beside a finite loss."""
     if not any(signals.has(role) for role in STATE_ROLES):

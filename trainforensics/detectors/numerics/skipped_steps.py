@@ -47,6 +47,7 @@ START_STEPS = 40  # a search from 2^32 takes at most 32 updates
 WINDOWS = (4, 16, 64, 256, 1024)  # rows
 
 
+@np.errstate(all="ignore")
 def detect(signals: Signals, params: Params) -> Outcome:
     """Report the least probable stretch of skipped updates."""
     counted = _counts(signals)

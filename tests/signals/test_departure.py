@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import numpy as np
+from factories import make_curve, make_signals
+
+from trainforensics.signals.departure import departure, knee, layer_order, loss_falls_after
+
+RNG = np.random.default_rng(9)
+
+
+def test_knee_of_two_lines() -> None:
+    y = np.r_[0.01 * np.arange(60), 0.6 + 0.5 * np.arange(40)] + 0.01 * RNG.standard_normal(100)
+    assert abs(knee(y) - 60) <= 2
+    assert knee(np.arange(3.0)) == 2
+
+
+def test_a_fall_for_good_and_its_beginning() -> None:
+    value = 3 * np.exp(-np.maximum(0, np.arange(500) - 200) / 30) * np.exp(0.02 * RNG.standard_normal(500))
+    found = departure(make_curve(value), 0.15)
+    assert found is not None
+    assert abs(found.step - 201) <= 12
+    assert departure(make_curve(value), 10.0) is None
+
+
+def test_a_fall_that_comes_back_is_none() -> None:
+    value = np.full(500, 3.0)
+    value[200:300] = 0.01
+    assert departure(make_curve(value), 0.15) is None
+
+
+def test_whether_the_loss_still_falls() -> None:
+    step = np.arange(300)
+    falling = make_signals({"train_loss": 3 - 0.005 * step + 0.01 * RNG.standard_normal(300)})
+    flat = make_signals({"train_loss": 3 + 0.01 * RNG.standard_normal(300)})
+    assert loss_falls_after(falling, 150) is True
+    assert loss_falls_after(flat, 150) is False
+    assert loss_falls_after(make_signals({"grad_norm": np.ones(300)}), 150) is None
+
+
+def test_layers_by_depth() -> None:
+    layers = [make_curve([1.0], layer=name).series for name in ("layer_10", "layer_2", "head")]
+    assert [series.layer for series in sorted(layers, key=layer_order)] == ["layer_2", "layer_10", "head"]

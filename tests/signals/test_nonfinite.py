@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import numpy as np
+from factories import make_signals
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainforensics.signals.nonfinite import nonfinite
+
+
+@given(st.lists(st.sampled_from("..........ng"), min_size=12, max_size=120), st.integers(0, 10**17))
+def test_every_bad_step_belongs_to_exactly_one_episode(what: list[str], offset: int) -> None:
+    """n: loss and gradient are NaN; g: the gradient only."""
+    n = len(what)
+    loss = 2 + 0.1 * np.sin(np.arange(n) * 1.7)
+    norm = 1 + 0.1 * np.cos(np.arange(n) * 1.3)
+    loss[[w == "n" for w in what]] = np.nan
+    norm[[w in "ng" for w in what]] = np.nan
+    step = offset + np.arange(n)
+    episodes = nonfinite(make_signals({"train_loss": loss, "grad_norm": norm}, step=step))
+    kinds = [e.kind for e in episodes]
+    assert len(kinds) == len(set(kinds))
+    onset = next((e.onsets[0] for e in episodes if e.kind == "nan-onset"), offset + n)
+    for episode in episodes:
+        assert list(episode.onsets) == sorted(set(episode.onsets))
+        if episode.kind != "nan-onset":
+            assert episode.onsets[-1] < onset
+    bad = np.flatnonzero(np.isnan(loss)) + offset
+    if len(bad):
+        first = min(e.onsets[0] for e in episodes if e.kind != "grad-nan")
+        assert first <= bad[0]
+    else:
+        assert "nan-onset" not in kinds
+        assert "transient-nan" not in kinds
+
+
+@given(st.integers(1, 10**6))
+def test_a_shift_of_steps_shifts_the_onset(shift: int) -> None:
+    loss = np.r_[np.full(50, 2.0) + 0.01 * np.arange(50), np.full(10, np.nan)]
+    (here,) = nonfinite(make_signals({"train_loss": loss}))
+    (there,) = nonfinite(make_signals({"train_loss": loss}, step=np.arange(1, 61) + shift))
+    assert there.onsets[0] - here.onsets[0] == shift

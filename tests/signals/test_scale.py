@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from factories import make_curve, make_signals
+
+from trainforensics.model import Event
+from trainforensics.signals.scale import loss_scale, low_precision, skipped_by_scaler
+
+
+def test_reductions_and_search() -> None:
+    scale = np.r_[2.0 ** np.arange(20, 10, -1), np.full(90, 2048.0), np.full(50, 1024.0)]
+    found = loss_scale(make_signals({"loss_scale": scale}))
+    assert found is not None
+    assert found.search_until == 10
+    assert found.reduced[-1] == 101
+    assert found.decay is None
+
+
+def test_skips_are_found_at_the_cadence_of_the_scale() -> None:
+    step = np.arange(0, 1000, 10)
+    scale = np.where(step < 500, 2048.0, 1024.0)
+    signals = make_signals([make_curve(scale, "loss_scale", step=step)])
+    assert skipped_by_scaler(signals, np.array([100, 495, 505, 900])).tolist() == [False, True, True, False]
+
+
+def test_fairseq_messages_give_the_new_scale() -> None:
+    texts = [(600, 1024.0), (700, 1024.0), (710, 512.0)]
+    events = [
+        Event("overflow", step=s, text=f"gradient overflow detected, setting loss scale to: {v}") for s, v in texts
+    ]
+    found = loss_scale(make_signals({"train_loss": np.ones(800)}, events=events))
+    assert found is not None
+    assert found.reduced.tolist() == [600, 700, 710]
+    assert found.decay is None
+
+
+@pytest.mark.parametrize(
+    ("config", "low"),
+    [
+        ({"fp16": True}, True),
+        ({"fp16": {"enabled": True}}, True),
+        ({"args": {"fp16": "False"}}, False),
+        ({"trainer.precision": "16-mixed"}, True),
+        ({"precision": 16}, True),
+        ({"precision": "bf16-mixed"}, False),
+        ({"torch_dtype": "bfloat16"}, False),
+        ({"torch_dtype": "torch.float16"}, True),
+        ({"half_precision_backend": "auto"}, False),
+        ({"name": "fp16-run"}, False),
+    ],
+)
+def test_what_the_configuration_says_of_precision(config: dict[str, Any], low: bool) -> None:
+    assert low_precision(make_signals({"train_loss": np.ones(5)}, config=config)) is low
+
+
+def test_nothing_logged() -> None:
+    assert loss_scale(make_signals({"train_loss": np.ones(5)})) is None

@@ -1,0 +1,100 @@
+"""A positive series that leaves its own early level for good, by a factor, and where it began to."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainforensics.model import Series
+from trainforensics.signals.curve import Curve, Floats
+from trainforensics.signals.run import Signals
+from trainforensics.signals.stretches import lasting_start
+
+MIN_POINTS = 30
+KNEE_POINTS = 400  # points before the crossing in which its beginning is sought
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Departure:
+    """`curve` left `before` at index `onset` and has stood at `after`, beyond the factor, since index `first`."""
+
+    curve: Curve
+    onset: int
+    first: int
+    before: float
+    after: float
+
+    @property
+    def step(self) -> int:
+        """Step of the onset."""
+        return int(self.curve.step[self.onset])
+
+
+@np.errstate(all="ignore")
+def departure(curve: Curve, factor: float) -> Departure | None:
+    """Where the curve goes beyond `factor` times its early level (below it for a factor under one) and stays there.
+
+    The early level is the median of the first tenth after the start-up (5 %, at least two points). A beginning is found
+    as the break of a line through the logarithms before the crossing.
+    """
+    curve = curve.take(curve.finite & (curve.value >= 0))
+    n = len(curve)
+    if n < MIN_POINTS:
+        return None
+    start = max(2, n // 20)
+    before = float(np.median(curve.value[start : start + max(5, n // 10)]))
+    if not before > 0:
+        return None
+    mask = curve.value > factor * before if factor > 1 else curve.value < factor * before
+    first = lasting_start(mask)
+    if first is None or first <= start or n - first < max(5, n // 20):
+        return None
+    after = float(np.median(curve.value[first:]))
+    low = max(0, first - KNEE_POINTS)
+    floor = max(1e-12, 1e-6 * before)
+    onset = low + knee(np.log(np.maximum(curve.value[low : first + 1], floor)))
+    return Departure(curve, onset, first, before, after)
+
+
+def knee(y: Floats) -> int:
+    """Index where two straight lines through `y` meet best (least squares, at least three points a side)."""
+    n = len(y)
+    if n < 8:
+        return max(0, n - 1)
+    x = np.arange(n, dtype=float)
+    sums = [np.cumsum(term) for term in (np.ones(n), x, y, x * x, x * y, y * y)]
+
+    def error(part: list[Floats]) -> Floats:
+        count, sx, sy, sxx, sxy, syy = part
+        spread = np.maximum(sxx - sx * sx / count, 1e-12)
+        cross = sxy - sx * sy / count
+        left: Floats = syy - sy * sy / count - cross * cross / spread
+        return left
+
+    at = np.arange(2, n - 4)
+    before = [total[at] for total in sums]
+    after = [total[-1] - total[at] for total in sums]
+    return int(at[np.argmin(error(before) + error(after))]) + 1
+
+
+def layer_order(series: Series) -> tuple[float, str]:
+    """Depth of a series' layer by the first number in its name; layers without a number come last."""
+    number = re.search(r"\d+", series.layer or series.name)
+    return (float(number[0]) if number else float("inf"), series.layer or series.name)
+
+
+def loss_falls_after(signals: Signals, step: int) -> bool | None:
+    """Whether the training loss goes on falling after a step, beyond its noise; None where that cannot be seen."""
+    loss = signals.curve("train_loss")
+    if loss is None:
+        return None
+    value, at = loss.value[loss.finite], loss.step[loss.finite]
+    since, before = value[at >= step], value[at < step]
+    third = len(since) // 3
+    if third < 3 or len(before) < 5:
+        return None
+    level, late = float(np.median(before[-max(5, min(third, 20)) :])), float(np.median(since[-third:]))
+    noise = 1.4826 * float(np.median(np.abs(since[-third:] - late)))
+    return level - late > max(noise, 0.02 * abs(level))

@@ -1,0 +1,89 @@
+"""Rows of a log: those that hold no training loss because they are of another sort, and those that lost it."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from trainforensics.signals.curve import Curve, Ints
+from trainforensics.signals.run import Signals
+from trainforensics.signals.scale import skipped_by_scaler
+from trainforensics.signals.stretches import at_steps, contained
+
+# What a row of training always holds: where one of these is NaN, the row is of another sort.
+ROW_ROLES = ("learning_rate", "epoch", "tokens_seen", "step_time", "tokens_per_sec", "batch_size")
+# What stands in the row of the loss and goes on when the loss is left out.
+MATE_ROLES = ("learning_rate", "grad_norm", "loss_scale", "batch_size", "tokens_seen", "skipped_steps")
+MIN_ROWS = 5  # rows without a loss before that counts as vanished
+ODD_ROWS = 0.1  # share of rows without a loss within its span above which the two are not logged together
+
+_LOSS_LIKE = re.compile(r"loss|(^|[/_.])nll", re.IGNORECASE)
+_EVAL = re.compile(r"(^|[/_.\- ])(eval|evaluation|val|valid|validation|test|dev)([/_.\- ]|$)", re.IGNORECASE)
+
+
+def loss_like(signals: Signals) -> list[Curve]:
+    """Losses of any name that are not measured in evaluation: components, second losses, domains."""
+    named = [c for c in signals.unmapped if _LOSS_LIKE.search(c.name) and not _EVAL.search(c.name)]
+    return [*(c for c in signals.curves("train_loss") if c.series.rank is None), *named]
+
+
+def real_rows(signals: Signals, curve: Curve) -> Curve:
+    """The curve without NaN that only fill rows of another sort (evaluation rows of a table)."""
+    bad = ~curve.finite
+    if not bad.any() or bad.all():
+        return curve
+    empty = np.zeros(len(curve), dtype=bool)
+    for role in ROW_ROLES:
+        for other in signals.curves(role)[:1]:
+            empty |= np.isnan(curve.value) & contained(curve.step, other.step[np.isnan(other.value)])
+    for other in signals.curves("val_loss")[:1]:
+        sparse = float(np.mean(np.isnan(other.value))) > 0.5
+        if sparse and contained(curve.step[bad], other.step[other.finite]).all():
+            empty |= bad
+    return curve.take(~empty) if empty.any() else curve
+
+
+def missing_rows(signals: Signals, curve: Curve) -> Ints:
+    """Steps of rows that hold everything but the loss where that means NaN, in order.
+
+    Either to the end of the log, at the pace of the rows before and with no other loss that goes on, or where the
+    gradient norm of the row is not finite and no scaler skipped the update.
+    """
+    none = np.empty(0, dtype=np.int64)
+    if len(curve) < MIN_ROWS or curve.series.rank is not None:
+        return none
+    for mate in (signals.curve(role) for role in MATE_ROLES):
+        if mate is None or mate.series.source != curve.series.source or len(mate) < MIN_ROWS:
+            continue
+        missing = np.unique(mate.step[~contained(mate.step, curve.step)])
+        inside = (missing > curve.step[0]) & (missing < curve.step[-1])
+        if not len(missing) or inside.sum() > ODD_ROWS * len(curve):
+            continue
+        gradient = signals.curve("grad_norm")
+        broken = np.isinf(at_steps(gradient, missing)) if gradient is not None else np.zeros(len(missing), dtype=bool)
+        after = missing > curve.step[-1]
+        believed = gradient is None or (after.any() and float(broken[after].mean()) > 0.5)
+        if after.sum() < MIN_ROWS or not believed or not _goes_on(signals, curve, mate, missing[after]):
+            after &= False
+        return missing[after | (broken & inside & ~skipped_by_scaler(signals, missing))]
+    return none
+
+
+def _goes_on(signals: Signals, curve: Curve, mate: Curve, after: Ints) -> bool:
+    """Whether rows go on at once and at the same pace, and no other loss (a second stage) takes over."""
+    at_once = int(after[0]) - int(curve.step[-1]) <= 5 * mate.cadence
+    taken_over = any(
+        int(np.sum(other.finite & (other.step > curve.step[-1]))) >= MIN_ROWS
+        for other in loss_like(signals)
+        if other.series != curve.series
+    )
+    return at_once and not taken_over
+
+
+def with_rows(curve: Curve, step: Ints) -> Curve:
+    """The curve with a NaN at each of the given steps, none of which it holds."""
+    at = np.searchsorted(curve.step, step)
+    segment = np.insert(curve.segment, at, curve.segment[np.clip(at - 1, 0, None)])
+    value, time = (np.insert(old, at, np.nan) for old in (curve.value, curve.time))
+    return Curve(curve.series, np.insert(curve.step, at, step), value, time, segment, curve.superseded)
