@@ -132,7 +132,8 @@ def _start(path: Path, walk: _Walk) -> None:
         raise UsageError(f"{path}: cannot be opened ({error.strerror})") from None
     name = (path if path.name not in ("", "..") else path.resolve()).name or "root"
     if stat.S_ISDIR(info.st_mode):
-        _walk_folder(path, _Folder(name, path), _Folder(name, path), walk)
+        run = _Folder(name, path)
+        _walk_folder(path, run, run, walk)
     elif stat.S_ISREG(info.st_mode):
         if walk.first_visit(path):
             walk.folders.append(_Folder(name, path.parent, [(path, path.name)], given=True))

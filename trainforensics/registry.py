@@ -30,8 +30,11 @@ class Registered:
 
 
 @cache
-def load(group: str, builtin: str) -> Registered:
-    """Import every module registered in `group`; `builtin` ("package:ATTRIBUTE") needs no installed metadata."""
+def load(group: str, builtin: str, offers: tuple[str, ...] = ()) -> Registered:
+    """Import every module registered in `group`; `builtin` ("package:ATTRIBUTE") needs no installed metadata.
+
+    A module that lacks one of the names in `offers` is broken.
+    """
     points = {(point.value, point.name): point for point in entry_points(group=group)}
     points.setdefault((builtin, "builtin"), EntryPoint("builtin", builtin, group))
     modules: dict[str, ModuleType] = {}
@@ -44,7 +47,10 @@ def load(group: str, builtin: str) -> Registered:
             continue
         for name in names:
             try:
-                modules.setdefault(name, importlib.import_module(name))
+                module = importlib.import_module(name)
+                for offered in offers:
+                    getattr(module, offered)
+                modules.setdefault(name, module)
             except Exception as error:
                 broken.append(BrokenPlugin(name, f"{type(error).__name__}: {error}"))
     return Registered(tuple(modules.values()), tuple(broken))
@@ -52,9 +58,9 @@ def load(group: str, builtin: str) -> Registered:
 
 def importers() -> Registered:
     """Every importer module."""
-    return load("trainforensics.importers", "trainforensics.importers:MODULES")
+    return load("trainforensics.importers", "trainforensics.importers:MODULES", ("FORMAT", "sniff", "read"))
 
 
 def detectors() -> Registered:
     """Every detector module."""
-    return load("trainforensics.detectors", "trainforensics.detectors:MODULES")
+    return load("trainforensics.detectors", "trainforensics.detectors:MODULES", ("META", "detect"))

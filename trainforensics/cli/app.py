@@ -71,6 +71,8 @@ def _run() -> int:
         from typer import main as typer_main  # noqa: PLC0415
 
         returned = typer_main.get_command(build()).main(prog_name="trainforensics", standalone_mode=False)
+        if returned == EXIT_INTERRUPTED:  # how typer answers Ctrl-C
+            raise KeyboardInterrupt
         return returned if isinstance(returned, int) else EXIT_OK
     except TrainforensicsError as error:
         _say(str(error))
@@ -78,7 +80,7 @@ def _run() -> int:
     except (KeyboardInterrupt, typer.Abort):
         _say("interrupted")
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # the latter is how typer answers a broken pipe, with code 1
         return _hang_up()
     except Exception as error:
         return _unexpected(error)
@@ -111,7 +113,7 @@ def _show_usage(error: Exception) -> None:
 
 def _hang_up() -> int:
     """The reader of stdout is gone: say nothing more, and keep the interpreter from flushing into the void."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
     return EXIT_BROKEN_PIPE
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -35,9 +36,17 @@ from trainforensics.store.reader import StoredRun
 
 _JUDGEABLE = ("train_loss", "val_loss", "val_metric", "reward")
 _FEWEST_POINTS = 3  # fewer numbers have no trend and no noise to be judged against
-_CRASHED = frozenset({"crash", "crashed", "error", "traceback", "oom", "node-lost", "preemption", "nccl-timeout"})
-_FINISHED = frozenset({"finish", "finished", "end", "exit"})
-_LAST_EVENTS = 20
+_CRASHED = frozenset({"crash", "crashed", "traceback", "oom", "node-lost", "preemption", "nccl-timeout"})
+_FINISHED = frozenset({"finish", "finished", "end"})
+_PLANNED = (
+    "max_steps",
+    "train_iters",
+    "max_iters",
+    "total_steps",
+    "num_training_steps",
+    "training_steps",
+    "total_iters",
+)
 
 
 @dataclass(slots=True)
@@ -59,13 +68,13 @@ def judge(run: StoredRun, settings: Settings) -> tuple[RunResult, Signals]:
         run=run.name,
         verdict=verdict_of(found, signals),
         axis=run.axis,
-        ended=ended_of(signals),
+        ended=ended_of(found, signals),
         sources=_with_warnings(run.sources, judged.warnings),
         config=dict(run.config),
         options=options_of(settings),
         series=judged.series,
         segments=run.segments,
-        checkpoints=run.checkpoints,
+        checkpoints=signals.checkpoints,
         incidents=found,
         not_judged=tuple(answers.not_judged),
         errored=(*answers.errored, *failed),
@@ -162,12 +171,25 @@ def _fatal(incident: Incident) -> bool:
     return incident.kind == "nan-onset" or (incident.kind == "divergence" and incident.recovery == "diverging")
 
 
-def ended_of(signals: Signals) -> Ended:
-    """How the log says the run ended."""
-    kinds = {event.kind for event in signals.events[-_LAST_EVENTS:]}
-    if kinds & _CRASHED:
+def ended_of(found: Sequence[Incident], signals: Signals) -> Ended:
+    """How the log says the run ended: an exit code, a crash after the last step, the last step it was to do."""
+    curves = signals.every_curve()
+    last = max((int(curve.step[-1]) for curve in curves if len(curve)), default=0)
+    late = [event for event in signals.events if event.step is None or event.step >= last]
+    exits = [event for event in late if event.kind == "exit"]
+    if exits:
+        return "finished" if re.search(r"\b0$", exits[-1].text) else "crashed"
+    if any(event.kind in _CRASHED for event in late):
         return "crashed"
-    return "finished" if kinds & _FINISHED else "unknown"
+    if any(event.kind in _FINISHED for event in late) or last in _planned_steps(signals):
+        return "finished"
+    return "ongoing" if any(incident.recovery == "ongoing" for incident in found) else "unknown"
+
+
+def _planned_steps(signals: Signals) -> set[int]:
+    """The last step according to the run's configuration, counted from 1 or from 0."""
+    planned = (signals.config.get(name) for name in _PLANNED)
+    return {n for value in planned if isinstance(value, int) and value > 0 for n in (value, value - 1)}
 
 
 def options_of(settings: Settings) -> dict[str, Any]:

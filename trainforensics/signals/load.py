@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -9,14 +10,15 @@ import numpy as np
 
 from trainforensics import roles
 from trainforensics.config import Settings
-from trainforensics.model import Event, ReadWarning, Series, SeriesSummary
+from trainforensics.model import Checkpoint, ReadWarning, Series, SeriesSummary
 from trainforensics.signals.curve import Curve
 from trainforensics.signals.run import Signals
 from trainforensics.store.reader import StoredPoints, StoredRun, StoredSeries
 
+_SAVED = frozenset({"checkpoint", "checkpoint-saved"})
+_NAMED_STEP = re.compile(r"(?:checkpoint|ckpt|global_?step|iter(?:ation)?|step)[-_=: ]*0*(\d+)", re.IGNORECASE)
 _SAME = 0.8  # share of common steps that must agree for two sources to have logged the same metric
 _TOLERANCE = 2e-3  # four decimals of a loss near 0.1, the coarsest rounding that common loggers use
-_COMPANIONS_BEFORE = 20  # rows that carried the loss before its absence means anything
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,6 @@ def judge_series(run: StoredRun, settings: Settings) -> Judged:
     stored = [_resolved(series, settings.map) for series in run.series]
     streams = _streams(stored, points)
     judged, twins, warnings = _set_twins_aside(streams)
-    events = (*run.events, *_missing_loss(stored, points))
     by_role: dict[str, list[Curve]] = {}
     for curve in judged:
         if curve.series.role is not None:
@@ -58,13 +59,25 @@ def judge_series(run: StoredRun, settings: Settings) -> Judged:
         axis=run.axis,
         by_role={role: tuple(sorted(curves, key=len, reverse=True)) for role, curves in by_role.items()},
         unmapped=tuple(curve for curve in judged if curve.series.role is None),
-        events=tuple(events),
-        checkpoints=run.checkpoints,
+        events=run.events,
+        checkpoints=_checkpoints(run),
         config=run.config,
         warnings=tuple(w.message for source in sources for w in source.warnings),
         sampled=next((w.message for source in sources for w in source.warnings if w.kind == "sampled"), ""),
     )
     return Judged(signals, tuple(_summary(series, twins) for series in stored), tuple(warnings))
+
+
+def _checkpoints(run: StoredRun) -> tuple[Checkpoint, ...]:
+    """Those that lie beside the logs, and those that the log says were saved."""
+    found = {checkpoint.step: checkpoint for checkpoint in run.checkpoints}
+    for event in run.events:
+        if event.kind in _SAVED:
+            named = _NAMED_STEP.search(event.text)
+            step = int(named[1]) if named else event.step
+            if step is not None:
+                found.setdefault(step, Checkpoint(step, event.source))
+    return tuple(found[step] for step in sorted(found))
 
 
 def _resolved(stored: StoredSeries, extra: Mapping[str, str]) -> StoredSeries:
@@ -211,54 +224,3 @@ def _disagreements(heads: Sequence[_Stream]) -> Iterable[ReadWarning]:
                 f"both are judged as separate series"
             )
             yield ReadWarning("cross-check", other.curve.series.source, message)
-
-
-# --- a key that goes missing -------------------------------------------------------------------------------------
-
-
-def _missing_loss(stored: Sequence[StoredSeries], points: Mapping[int, StoredPoints]) -> list[Event]:
-    """Rows from which the loss vanished while what was always logged with it goes on (Megatron does so on NaN)."""
-    events = []
-    by_part: dict[int, list[StoredSeries]] = {}
-    for series in stored:
-        if series.series.id in points:
-            by_part.setdefault(series.part, []).append(series)
-    for group in by_part.values():
-        losses = [s for s in group if s.series.role == "train_loss" and s.series.rank is None]
-        if losses:
-            loss = max(losses, key=lambda s: s.n)
-            events += _missing_rows(loss, [s for s in group if s is not loss], points)
-    return events
-
-
-def _missing_rows(
-    loss: StoredSeries, others: Iterable[StoredSeries], points: Mapping[int, StoredPoints]
-) -> list[Event]:
-    present = points[loss.series.id].seq
-    if len(present) < _COMPANIONS_BEFORE:
-        return []
-    for other in others:
-        companion = points[other.series.id]
-        with_loss = np.isin(companion.seq, present)
-        gone = np.flatnonzero(~with_loss)
-        together = int(gone[0]) if len(gone) else len(with_loss)
-        if (
-            not len(gone)
-            or together < _COMPANIONS_BEFORE
-            or together < np.searchsorted(present, companion.seq[gone[0]])
-        ):
-            continue
-        starts = gone[np.diff(gone, prepend=-2) > 1]
-        name, source = loss.series.name, loss.series.source
-        return [
-            Event(
-                kind="missing-loss",
-                step=int(companion.step[i]),
-                wall_time=None if np.isnan(companion.time[i]) else float(companion.time[i]),
-                text=f"{name} is missing from this row while {other.series.name} goes on",
-                source=source,
-                line=int(companion.seq[i]),
-            )
-            for i in starts[:100]
-        ]
-    return []

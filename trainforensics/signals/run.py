@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
@@ -12,6 +13,25 @@ from trainforensics.model import Axis, Checkpoint, Event, Outcome, Series
 from trainforensics.signals.curve import Curve, Matrix
 
 T = TypeVar("T")
+
+_PLAIN_WORDS = frozenset(
+    {
+        "loss",
+        "losses",
+        "train",
+        "training",
+        "total",
+        "lm",
+        "global",
+        "avg",
+        "average",
+        "mean",
+        "reduced",
+        "epoch",
+        "step",
+    }
+    | {"val", "valid", "validation", "eval", "evaluation", "test", "grad", "gradient", "norm", "learning", "rate", "lr"}
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,11 +101,18 @@ def _is_global(series: Series) -> bool:
     return series.rank is None and series.layer is None and series.expert is None
 
 
+def _is_whole(name: str) -> bool:
+    """Whether a name says no more than its role does ("train/loss", "lm loss"); components have names of their own."""
+    words = re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower())
+    return set(words) <= _PLAIN_WORDS
+
+
 def _primary(curves: tuple[Curve, ...]) -> Curve | None:
     whole = [curve for curve in curves if _is_global(curve.series)]
     if whole:
         plain = [curve for curve in whole if curve.series.domain is None] or whole
-        return max(plain, key=len)
+        longest = max(map(len, plain))
+        return max((c for c in plain if 2 * len(c) >= longest), key=lambda c: (_is_whole(c.name), len(c)))
     ranked = [curve for curve in curves if _is_plain_rank(curve.series)]
     matrix = stack(ranked)
     if matrix is None:

@@ -163,9 +163,9 @@ def _plan(name: str, group: list[Member], split: bool) -> Plan:
 
 
 def _started(unit: Unit) -> tuple[bool, int]:
-    """Sort by the first wall time where it is known, else keep the order of the names."""
+    """Sort by the first wall time, where there is none by the first step; the order of the names settles ties."""
     known = [life.started for life in unit.lives if life.started != NO_TIME]
-    return (not known, min(known, default=0))
+    return (not known, min(known, default=unit.lives[0].first_step))
 
 
 def _place(unit: Unit, groups: list[list[Member]]) -> None:
@@ -202,7 +202,7 @@ def _relate(a: Unit, b: Unit) -> Relation | None:
         return "part" if _same_subject(a, b) else None
     main = a.stats[a.main].name
     share = _agreement(a, b, main if main in common else common[0])
-    if share is not None and share >= _AGREE:
+    if share is not None and share >= _AGREE and not _follows(a, b):
         return "repeats"
     if _continues(a, b) or (a.identity is not None and a.identity == b.identity):
         return "continues"
@@ -213,6 +213,13 @@ def _same_subject(a: Unit, b: Unit) -> bool:
     """Whether the names of two files could be those of one run: alike, or one of them says nothing in particular."""
     stems = [_HELD_OUT.sub("", PurePosixPath(unit.label).name.split(".")[0]).strip("._-") for unit in (a, b)]
     return stems[0] == stems[1] or any(_ORDINARY_STEM.match(stem) for stem in stems)
+
+
+def _follows(a: Unit, b: Unit) -> bool:
+    """Whether b was certainly written after a: an exact replay after a restart agrees with what it replays."""
+    before, after = a.lives[-1], b.lives[0]
+    timed = NO_TIME not in (before.ended, after.started)
+    return timed and after.started >= before.ended and after.first_step > a.lives[0].first_step
 
 
 def _continues(a: Unit, b: Unit) -> bool:

@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
+import polars as pl
 from numpy.typing import NDArray
 
 from trainforensics.errors import UsageError
@@ -19,9 +19,6 @@ from trainforensics.importers.base import EMPTY, NULL, STATES
 from trainforensics.model import Axis, Checkpoint, Event, ReadWarning, Segment, Series, SourceSummary
 from trainforensics.store import schema
 from trainforensics.store.writer import read_manifest
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _NO_NUMBER = frozenset({STATES[NULL], STATES[EMPTY]})
 
@@ -105,7 +102,7 @@ class StoredRun:
         """Every series of every source."""
         streams = [source["stream"] for source in self._document["sources"] if source["stream"] is not None]
         parts = self._part_of_series
-        rows = pq.read_table(self.folder / schema.SERIES_FILE).to_pylist()
+        rows = pl.read_parquet(self.folder / schema.SERIES_FILE).to_dicts()
         return tuple(
             StoredSeries(
                 Series(r["id"], r["name"], r["source"], None, r["rank"], r["layer"], r["expert"], r["domain"]),
@@ -127,56 +124,34 @@ class StoredRun:
     @cached_property
     def events(self) -> tuple[Event, ...]:
         """What the log says happened, in the order of the sources."""
-        rows = pq.read_table(self.folder / schema.EVENTS_FILE).to_pylist()
+        rows = pl.read_parquet(self.folder / schema.EVENTS_FILE).to_dicts()
         for row in rows:
             row["wall_time"] = row["wall_time"].timestamp() if row["wall_time"] is not None else None
         return tuple(Event(**row) for row in rows)
 
     def points(self) -> dict[int, StoredPoints]:
         """Numbers of every series, by series id."""
-        result: dict[int, StoredPoints] = {}
-        for file in sorted((self.folder / schema.POINTS_FOLDER).glob("*.parquet")):
-            result |= _read_part(file)
-        return result
+        frame = pl.read_parquet(self.folder / schema.POINTS_FOLDER / "*.parquet", glob=True)
+        numbers = frame.filter(~pl.col("state").is_in(list(_NO_NUMBER)))
+        series = numbers["series"].to_numpy()
+        arrays = {name: numbers[name].to_numpy() for name in ("step", "value", "segment", "seq")}
+        wall = numbers["wall_time"].dt.epoch("us")
+        arrays["time"] = wall.cast(pl.Float64).fill_null(float("nan")).to_numpy() / 1e6
+        order = np.argsort(series, kind="stable")
+        series = series[order]
+        starts = np.flatnonzero(np.diff(series, prepend=-1))
+        ids = series[starts]
+        spans = zip(ids.tolist(), pairwise([*starts.tolist(), len(order)]), strict=True)
+        return {
+            i: StoredPoints(**{name: a[order[start:end]] for name, a in arrays.items()}) for i, (start, end) in spans
+        }
 
     def batches(self) -> pl.LazyFrame | None:
         """The batch manifest with its canonical columns, or None where none was logged."""
-        import polars as pl  # noqa: PLC0415  (only where blame looks)
-
         files = sorted((self.folder / schema.BATCHES_FOLDER).glob("*.parquet"))
         if not files:
             return None
         return pl.concat([pl.scan_parquet(file) for file in files], how="diagonal_relaxed")
-
-
-def _read_part(file: Path) -> dict[int, StoredPoints]:
-    table = pq.read_table(file, columns=["series", "segment", "seq", "step", "wall_time", "value", "state"])
-    columns = {name: table.column(name) for name in ("series", "segment", "seq", "step", "value")}
-    arrays = {name: column.to_numpy() for name, column in columns.items()}
-    wall = table.column("wall_time").to_numpy()  # datetime64 in microseconds, NaT where unknown
-    arrays["time"] = np.where(np.isnat(wall), np.nan, wall.astype(np.int64) / 1e6)
-    number = ~_without_number(table.column("state"))
-    order = np.argsort(arrays["series"], kind="stable")
-    order = order[number[order]]
-    ids, starts = np.unique(arrays["series"][order], return_index=True)
-    bounds = [*starts.tolist(), len(order)]
-    result = {}
-    for i, series in enumerate(ids.tolist()):
-        rows = order[bounds[i] : bounds[i + 1]]
-        result[series] = StoredPoints(*(arrays[name][rows] for name in ("step", "value", "time", "segment", "seq")))
-    return result
-
-
-def _without_number(state: pa.ChunkedArray[Any]) -> NDArray[np.bool_]:
-    """Rows whose state says that there is no number. A chunk's dictionary may hold any of the states, in any order."""
-    masks = [
-        np.isin(
-            chunk.indices.to_numpy(), [i for i, name in enumerate(chunk.dictionary.to_pylist()) if name in _NO_NUMBER]
-        )
-        for chunk in state.chunks
-        if isinstance(chunk, pa.DictionaryArray)
-    ]
-    return np.concatenate(masks) if masks else np.zeros(0, bool)
 
 
 def runs_of(store: Path) -> dict[str, Path]:

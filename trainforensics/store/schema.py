@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from urllib.parse import quote
 
-import pyarrow as pa
+import polars as pl
 
 from trainforensics.importers.base import STATES
 
@@ -13,51 +13,52 @@ STORE_SCHEMA = "trainforensics/store/1"
 MANIFEST = "manifest.json"
 RUN_FILE = "run.json"
 SERIES_FILE = "series.parquet"
-_LONGEST = 200
 EVENTS_FILE = "events.parquet"
 POINTS_FOLDER = "points"
 BATCHES_FOLDER = "batches"
+_LONGEST = 200
 
-STATE_TYPE = pa.dictionary(pa.int8(), pa.string())
-STATE_NAMES = pa.array(STATES, pa.string())
+UTC = pl.Datetime("us", "UTC")
+STATE = pl.Enum(STATES)
 
-
-def _schema(*columns: tuple[str, pa.DataType]) -> pa.Schema:
-    return pa.schema(list(columns))
-
-
-POINTS = _schema(
-    ("series", pa.int32()),
-    ("segment", pa.int32()),
-    ("seq", pa.int64()),
-    ("step", pa.int64()),
-    ("wall_time", pa.timestamp("us", tz="UTC")),
-    ("value", pa.float64()),
-    ("state", STATE_TYPE),
+POINTS = pl.Schema(
+    {
+        "series": pl.Int32(),
+        "segment": pl.Int32(),
+        "seq": pl.Int64(),
+        "step": pl.Int64(),
+        "wall_time": UTC,
+        "value": pl.Float64(),
+        "state": STATE,
+    }
 )
 
-SERIES = _schema(
-    ("id", pa.int32()),
-    ("name", pa.string()),
-    ("source", pa.string()),
-    ("rank", pa.int32()),
-    ("layer", pa.string()),
-    ("expert", pa.int32()),
-    ("domain", pa.string()),
-    ("n", pa.int64()),
-    ("n_nonfinite", pa.int64()),
-    ("first_step", pa.int64()),
-    ("last_step", pa.int64()),
+SERIES = pl.Schema(
+    {
+        "id": pl.Int32(),
+        "name": pl.String(),
+        "source": pl.String(),
+        "rank": pl.Int32(),
+        "layer": pl.String(),
+        "expert": pl.Int32(),
+        "domain": pl.String(),
+        "n": pl.Int64(),
+        "n_nonfinite": pl.Int64(),
+        "first_step": pl.Int64(),
+        "last_step": pl.Int64(),
+    }
 )
 
-EVENTS = _schema(
-    ("step", pa.int64()),
-    ("wall_time", pa.timestamp("us", tz="UTC")),
-    ("kind", pa.string()),
-    ("rank", pa.int32()),
-    ("text", pa.string()),
-    ("source", pa.string()),
-    ("line", pa.int64()),
+EVENTS = pl.Schema(
+    {
+        "step": pl.Int64(),
+        "wall_time": UTC,
+        "kind": pl.String(),
+        "rank": pl.Int32(),
+        "text": pl.String(),
+        "source": pl.String(),
+        "line": pl.Int64(),
+    }
 )
 
 

@@ -6,19 +6,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
+import polars as pl
 from numpy.typing import NDArray
 
 from trainforensics.discovery import SourceFile
 from trainforensics.importers.base import EMPTY, NULL, Batches, Config, Identity, Points, Source
 from trainforensics.model import Axis, Event, ReadWarning
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 BLOCK_ROWS = 1 << 18
 BLOCKS_IN_MEMORY = 8
+BATCH_ROWS = 1_000_000
 NO_TIME = np.iinfo(np.int64).min
 
 Block = dict[str, NDArray[Any]]
@@ -31,54 +34,41 @@ _DTYPES: dict[str, Any] = {
 class Spool:
     """Points of one source in its own order: blocks of arrays, on disk once they are many."""
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
+    def __init__(self, folder: Path, stem: str) -> None:
+        self._folder, self._stem = folder, stem
         self._open: dict[str, list[NDArray[Any]]] = {name: [] for name in _DTYPES}
         self._open_rows = 0
+        self._files: list[Path] = []
         self._blocks: list[Block] = []
-        self._writer: pq.ParquetWriter | None = None
-        self.rows = 0
 
     def append(self, columns: Block) -> None:
         """Add rows; every column of the points schema, equally long."""
         for name, values in columns.items():
             self._open[name].append(values)
-        n = len(columns["step"])
-        self._open_rows += n
-        self.rows += n
+        self._open_rows += len(columns["step"])
         if self._open_rows >= BLOCK_ROWS:
-            self._close_block()
+            self.finish()
 
     def finish(self) -> None:
-        """Close what is open; nothing is appended afterwards."""
-        if self._open_rows:
-            self._close_block()
-        if self._writer is not None:
-            self._writer.close()
-
-    def blocks(self, columns: tuple[str, ...] = tuple(_DTYPES)) -> Iterator[Block]:
-        """The rows again, in order, block by block."""
-        if self._writer is not None:
-            with pq.ParquetFile(self._file) as file:
-                for group in range(file.num_row_groups):
-                    table = file.read_row_group(group, columns=list(columns))
-                    yield {name: table.column(name).to_numpy() for name in columns}
-        yield from self._blocks
-
-    def _close_block(self) -> None:
+        """Close the open block, and move the blocks to disk where they are too many."""
+        if not self._open_rows:
+            return
         self._blocks.append({name: np.concatenate(parts) for name, parts in self._open.items()})
         self._open = {name: [] for name in _DTYPES}
         self._open_rows = 0
         if len(self._blocks) > BLOCKS_IN_MEMORY:
-            self._spill()
+            for block in self._blocks:
+                file = self._folder / f"{self._stem}.{len(self._files):06d}.npz"
+                np.savez(file, allow_pickle=False, **block)
+                self._files.append(file)
+            self._blocks = []
 
-    def _spill(self) -> None:
-        for block in self._blocks:
-            table = pa.table(dict(block))
-            if self._writer is None:
-                self._writer = pq.ParquetWriter(self._file, table.schema, compression="lz4", use_dictionary=False)
-            self._writer.write_table(table)
-        self._blocks = []
+    def blocks(self, columns: tuple[str, ...] = tuple(_DTYPES)) -> Iterator[Block]:
+        """The rows again, in order, block by block."""
+        for file in self._files:
+            with np.load(file) as arrays:
+                yield {name: arrays[name] for name in columns}
+        yield from self._blocks
 
 
 @dataclass(slots=True)
@@ -141,33 +131,31 @@ class Staged:
 
 
 class _BatchParts:
-    """Manifest rows as Parquet parts; a new part wherever the columns change."""
+    """Manifest rows as Parquet parts; a new part every million rows, and wherever the columns change."""
 
     def __init__(self, folder: Path, stem: str) -> None:
         self._folder, self._stem = folder, stem
-        self._writer: pq.ParquetWriter | None = None
-        self._schema: pa.Schema | None = None
+        self._open: list[pl.DataFrame] = []
         self.paths: list[Path] = []
 
-    def write(self, table: pa.Table) -> None:
-        if self._writer is None or self._schema != table.schema:
-            self.close()
-            path = self._folder / f"{self._stem}-{len(self.paths)}.parquet"
-            self._schema = table.schema
-            self._writer = pq.ParquetWriter(path, table.schema, compression="zstd", write_statistics=True)
-            self.paths.append(path)
-        self._writer.write_table(table)
+    def add(self, table: pa.Table) -> None:
+        frame = pl.DataFrame(table)
+        if self._open and (frame.schema != self._open[0].schema or sum(map(len, self._open)) >= BATCH_ROWS):
+            self.finish()
+        self._open.append(frame)
 
-    def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
+    def finish(self) -> None:
+        if self._open:
+            path = self._folder / f"{self._stem}-{len(self.paths):04d}.parquet"
+            pl.concat(self._open).write_parquet(path)
+            self.paths.append(path)
+        self._open = []
 
 
 def stage(importer: ModuleType, source: SourceFile, folder: Path, stem: str, options: dict[str, str]) -> Staged:
     """Stream a source into `folder`. An importer that fails midway costs what follows, with a warning."""
-    staged = Staged(source, Spool(folder / f"{stem}.points.parquet"))
-    parts = _BatchParts(folder, f"{stem}.batches")
+    staged = Staged(source, Spool(folder, stem))
+    parts = _BatchParts(folder, stem)
     ids: dict[tuple[str, str, int | None], int] = {}
     try:
         for record in importer.read(Source(source.path, source.label, options)):
@@ -175,7 +163,7 @@ def stage(importer: ModuleType, source: SourceFile, folder: Path, stem: str, opt
                 case Points():
                     _add_points(staged, ids, record)
                 case Batches():
-                    parts.write(record.table)
+                    parts.add(record.table)
                 case Event():
                     staged.events.append(record)
                 case Config():
@@ -194,7 +182,7 @@ def stage(importer: ModuleType, source: SourceFile, folder: Path, stem: str, opt
         )
     finally:
         staged.spool.finish()
-        parts.close()
+        parts.finish()
     staged.batches = parts.paths
     return staged
 

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
+import polars as pl
 from numpy.typing import NDArray
 
 from trainforensics import registry
@@ -146,12 +145,12 @@ def _write_run(store: Path, candidate: Candidate, plan: Plan) -> None:
     sources: list[dict[str, Any]] = []
     for number, member in enumerate(plan.members):
         prefix = plan.series_prefix(member.unit)
-        _write_points(folder / schema.POINTS_FOLDER / f"{number:04d}.parquet", member, prefix, series)
+        _write_points(folder / schema.POINTS_FOLDER, number, member, prefix, series)
         points = sum(stats.n for stats in member.unit.stats.values())
         sources.append(_source_entry(member.unit.staged, points, len(member.unit.stats), member.stream))
     everything = list(dict.fromkeys([*(member.unit.staged for member in plan.members), *plan.context]))
     sources += [_source_entry(staged) for staged in plan.context]
-    pq.write_table(pa.Table.from_pylist(series, schema.SERIES), folder / schema.SERIES_FILE)
+    pl.DataFrame(series, schema.SERIES).write_parquet(folder / schema.SERIES_FILE)
     _write_events(folder / schema.EVENTS_FILE, everything)
     _link_batches(folder / schema.BATCHES_FOLDER, [path for staged in everything for path in staged.batches])
     document = {
@@ -187,8 +186,8 @@ def _in_order(checkpoints: Iterable[Checkpoint]) -> list[Checkpoint]:
     return sorted(dict.fromkeys(checkpoints), key=lambda checkpoint: checkpoint.step)
 
 
-def _write_points(file: Path, member: Member, prefix: str, series: list[dict[str, Any]]) -> None:
-    """One part: the unit's rows in the order of the source, ids of the run, segments of the run."""
+def _write_points(folder: Path, number: int, member: Member, prefix: str, series: list[dict[str, Any]]) -> None:
+    """Parts of one source: the unit's rows in its order, ids of the run, segments of the run."""
     unit = member.unit
     whole = unit.rows is None and len(unit.stats) == len(unit.staged.series)
     ids = np.full(len(unit.staged.series), -1, np.int32)
@@ -196,10 +195,10 @@ def _write_points(file: Path, member: Member, prefix: str, series: list[dict[str
         ids[local] = len(series)
         series.append(_series_row(len(series), member, local, prefix))
     starts = np.array([life.start for life in unit.lives])
-    with pq.ParquetWriter(file, schema.POINTS, compression="zstd", compression_level=1) as writer:
-        for block in unit.staged.spool.blocks():
-            kept = block if whole else _rows_of(block, ids, unit.rows)
-            writer.write_table(_points_table(kept, ids[kept["series"]], starts, member.first_life))
+    for part, block in enumerate(unit.staged.spool.blocks()):
+        kept = block if whole else _rows_of(block, ids, unit.rows)
+        frame = _points_frame(kept, ids[kept["series"]], starts, member.first_life)
+        frame.write_parquet(folder / f"{number:04d}-{part:06d}.parquet", compression="zstd", compression_level=1)
 
 
 def _rows_of(block: Block, ids: NDArray[np.int32], rows: tuple[int, int] | None) -> Block:
@@ -209,19 +208,19 @@ def _rows_of(block: Block, ids: NDArray[np.int32], rows: tuple[int, int] | None)
     return {name: column[keep] for name, column in block.items()}
 
 
-def _points_table(block: Block, ids: NDArray[Any], starts: NDArray[Any], first_life: int) -> pa.Table:
+def _points_frame(block: Block, ids: NDArray[Any], starts: NDArray[Any], first_life: int) -> pl.DataFrame:
     segment = np.searchsorted(starts, block["seq"], side="right") - 1 + first_life
-    wall = pa.array(block["wall_time"], pa.int64(), mask=block["wall_time"] == NO_TIME)
-    columns = [
-        pa.array(ids, pa.int32()),
-        pa.array(segment.astype(np.int32)),
-        pa.array(block["seq"]),
-        pa.array(block["step"]),
-        wall.cast(pa.timestamp("us", tz="UTC")),
-        pa.array(block["value"]),
-        pa.DictionaryArray.from_arrays(block["state"].astype(np.int8), schema.STATE_NAMES),
-    ]
-    return pa.table(columns, schema=schema.POINTS)
+    wall = pl.Series(block["wall_time"])
+    columns = {
+        "series": ids,
+        "segment": segment.astype(np.int32),
+        "seq": block["seq"],
+        "step": block["step"],
+        "wall_time": wall.set(wall == NO_TIME, None).cast(schema.UTC),
+        "value": block["value"],
+        "state": pl.Series(block["state"]).cat.to(schema.STATE),
+    }
+    return pl.DataFrame(columns, schema.POINTS)
 
 
 def _series_row(number: int, member: Member, local: int, prefix: str) -> dict[str, Any]:
@@ -231,6 +230,9 @@ def _series_row(number: int, member: Member, local: int, prefix: str) -> dict[st
         "name": f"{prefix}/{stats.name}" if prefix else stats.name,
         "source": member.unit.label,
         "rank": stats.rank if stats.rank is not None else member.unit.rank,
+        "layer": None,
+        "expert": None,
+        "domain": None,
         "n": stats.n,
         "n_nonfinite": stats.n_nonfinite,
         "first_step": stats.first_step,
@@ -268,7 +270,7 @@ def _merged_config(staged: Iterable[Staged]) -> dict[str, Any]:
 
 def _write_events(file: Path, staged: Iterable[Staged]) -> None:
     rows = [_event_row(event, source.source.label) for source in staged for event in source.events]
-    pq.write_table(pa.Table.from_pylist(rows, schema.EVENTS), file)
+    pl.DataFrame(rows, schema.EVENTS).write_parquet(file)
 
 
 def _event_row(event: Event, label: str) -> dict[str, Any]:
@@ -285,7 +287,7 @@ def _link_batches(folder: Path, parts: list[Path]) -> None:
         return
     folder.mkdir()
     for part in parts:
-        target = folder / part.name.replace(".batches", "")
+        target = folder / part.name
         try:
             os.link(part, target)
         except OSError:

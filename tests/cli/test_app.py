@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from logs import rows, write_jsonl
+from shell import Run
+
+import trainforensics
+from trainforensics import engine
+from trainforensics.cli.app import COMMANDS
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    write_jsonl(tmp_path / "a" / "metrics.jsonl", rows(range(0, 600, 5)))
+    return tmp_path / "a"
+
+
+def test_version_and_help(run: Run) -> None:
+    assert run("--version") == (0, f"trainforensics {trainforensics.__version__}\n", "")
+    code, out, _ = run("--help")
+    assert code == 0
+    for command in COMMANDS:
+        assert command in out
+
+
+def test_nothing_heavy_is_imported_for_help() -> None:
+    heavy = ["numpy", "polars", "pyarrow", "matplotlib", "wandb", "tbparse", "scipy", "pandas", "pydantic"]
+    code = "import sys; from trainforensics.cli.app import build; build()"
+    code += f"; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    "arguments", [["analyze", "--no-such-option"], ["nonsense"], ["analyze"], ["analyze", "x", "--jobs", "a"]]
+)
+def test_a_wrong_command_line_is_one_line_and_exit_2(run: Run, arguments: list[str]) -> None:
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("trainforensics: ")
+    assert err.count("\n") == 1
+
+
+def test_no_arguments_show_the_help(run: Run) -> None:
+    code, out, err = run()
+    assert code == 2
+    assert "analyze" in out + err
+
+
+def test_a_path_that_is_not_there(run: Run, tmp_path: Path) -> None:
+    code, out, err = run("analyze", tmp_path / "nowhere", "--out", tmp_path / "out")
+    assert (code, out) == (2, "")
+    assert err == f"trainforensics: {tmp_path / 'nowhere'}: no such file or folder\n"
+
+
+def test_a_folder_without_logs(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    code, out, err = run("analyze", tmp_path / "empty", "--out", tmp_path / "out")
+    assert (code, out) == (4, "")
+    assert "no metrics found" in err
+
+
+def test_a_run_without_a_usable_metric(run: Run, tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "a" / "metrics.jsonl", [{"step": i, "learning_rate": 0.1} for i in range(30)])
+    code, out, _ = run("analyze", tmp_path / "a", "--out", tmp_path / "out", "--no-plots")
+    assert code == 4
+    assert "undecided" in out
+
+
+def test_analyze(run: Run, logs: Path, tmp_path: Path) -> None:
+    code, out, err = run("analyze", logs, "--out", tmp_path / "out", "--no-plots")
+    assert (code, err) == (0, "")
+    assert "stable" in out
+    assert str(tmp_path / "out" / "report.md") in out
+
+
+def test_analyze_quietly_and_into_files(run: Run, logs: Path, tmp_path: Path) -> None:
+    target = tmp_path / "whole.json"
+    code, out, err = run("analyze", logs, "-o", tmp_path / "out", "--no-plots", "--quiet", "--write", f"json={target}")
+    assert (code, out, err) == (0, "", "")
+    assert [entry["run"] for entry in json.loads(target.read_text())["runs"]] == ["a"]
+    assert run("analyze", logs, "-o", tmp_path / "out", "--no-plots", "--write", "pdf=x")[0] == 2
+    assert run("analyze", logs, "-o", tmp_path / "out", "--no-plots", "--write", f"json={logs}")[0] == 2
+
+
+def test_json_on_stdout_is_json_alone(run: Run, logs: Path, tmp_path: Path) -> None:
+    code, out, _ = run("analyze", logs, "--out", tmp_path / "out", "--no-plots", "--format", "json")
+    assert code == 0
+    assert json.loads(out)["runs"][0]["verdict"] == "stable"
+
+
+def test_import_alone(run: Run, logs: Path, tmp_path: Path) -> None:
+    code, out, _ = run("import", logs, "--out", tmp_path / "out")
+    assert code == 0
+    name, folder = out.rstrip("\n").split("\t")
+    assert name == "a"
+    assert (Path(folder) / "run.json").is_file()
+    assert not (tmp_path / "out" / "result.json").exists()
+
+
+def test_an_internal_error_is_exit_3_with_one_line(
+    run: Run, logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(engine, "analyze", fail)
+    code, out, err = run("analyze", logs, "--out", tmp_path / "out")
+    assert (code, out) == (3, "")
+    assert err == "trainforensics: internal error: RuntimeError: boom (set TRAINFORENSICS_DEBUG=1 for the traceback)\n"
+
+
+def test_an_interruption(run: Run, logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(engine, "analyze", interrupt)
+    code, _, err = run("analyze", logs, "--out", tmp_path / "out")
+    assert (code, err) == (130, "trainforensics: interrupted\n")
+
+
+def test_a_reader_that_hangs_up(logs: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "trainforensics.cli.app", "explain"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.wait() in (0, 141)
+        assert process.stderr.read() == b""

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from logs import rows, write_jsonl
+
+import trainforensics
+from trainforensics import engine
+from trainforensics.config import Settings
+from trainforensics.errors import CannotJudgeError, UsageError
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Settings:
+    return Settings(out=tmp_path / "out", plots=False)
+
+
+def log(folder: Path, seed: int = 0) -> Path:
+    return write_jsonl(folder / "metrics.jsonl", rows(range(0, 600, 5), seed=seed))
+
+
+def index_of(settings: Settings) -> dict[str, str]:
+    document = json.loads((settings.out / "result.json").read_text())
+    return {entry["run"]: entry["result"] for entry in document["runs"]}
+
+
+def test_every_file_of_the_contract_is_written(tmp_path: Path, out: Settings) -> None:
+    log(tmp_path / "runs" / "a")
+    result = engine.analyze([tmp_path / "runs"], out)
+    assert [run.run for run in result.runs] == ["runs/a"]
+    for name in (".trainforensics", "result.json", "report.md", "parquet/manifest.json"):
+        assert (out.out / name).is_file(), name
+    for name in ("result.json", "report.md", "skip.json"):
+        assert (out.out / "runs/a" / name).is_file(), name
+    document = json.loads((out.out / index_of(out)["runs/a"]).read_text())
+    assert document["run"] == "runs/a"
+    assert document["options"]["out"] == str(out.out)
+    assert {s["name"]: s["n"] for s in document["series"]}["loss"] == 120
+    assert not document["errored"]
+
+
+def test_a_spike_is_found_end_to_end(tmp_path: Path, out: Settings) -> None:
+    lines = [dict(row) for row in rows(range(600))]
+    lines[400]["loss"] += 3
+    write_jsonl(tmp_path / "a" / "metrics.jsonl", lines)
+    (run,) = engine.analyze([tmp_path / "a"], out).runs
+    assert run.verdict == "unstable"
+    assert [(i.kind, i.onset_step) for i in run.incidents if i.is_root_alarm] == [("instant-burst", 400)]
+
+
+def test_figures_only_where_wanted(tmp_path: Path, out: Settings) -> None:
+    log(tmp_path / "a")
+    engine.analyze([tmp_path / "a"], Settings(out=out.out))
+    assert list((out.out / "a" / "plots").glob("*.png"))
+    engine.analyze([tmp_path / "a"], out)
+    assert not (out.out / "a" / "plots").exists()
+
+
+def test_analysing_again_replaces_and_drops(tmp_path: Path, out: Settings) -> None:
+    for name in ("a", "b"):
+        log(tmp_path / "runs" / name)
+    log(tmp_path / "other")
+    engine.analyze([tmp_path / "runs"], out)
+    engine.analyze([tmp_path / "other"], out)
+    assert set(index_of(out)) == {"runs/a", "runs/b", "other"}
+    shutil.rmtree(tmp_path / "runs" / "b")
+    result = engine.analyze([tmp_path / "runs"], out)
+    assert set(index_of(out)) == {"runs/a", "other"}
+    assert any("runs/b" in note and "dropped" in note for note in result.notes)
+    assert not (out.out / "runs" / "b").exists()
+    assert [run.run for run in result.runs] == ["runs/a"]
+    assert {run.run for run in result.everything} == {"runs/a", "other"}
+
+
+def test_a_folder_that_is_not_ours_is_left_alone(tmp_path: Path, out: Settings) -> None:
+    log(tmp_path / "a")
+    out.out.mkdir()
+    (out.out / "thesis.tex").write_text("mine")
+    with pytest.raises(UsageError, match="not empty and not ours"):
+        engine.analyze([tmp_path / "a"], out)
+    assert [path.name for path in out.out.iterdir()] == ["thesis.tex"]
+
+
+def test_an_out_that_is_a_file_or_cannot_be_made(tmp_path: Path) -> None:
+    path = log(tmp_path / "a")
+    with pytest.raises(UsageError, match="is a file"):
+        engine.analyze([tmp_path / "a"], Settings(out=path))
+    with pytest.raises(UsageError, match="cannot be written"):
+        engine.analyze([tmp_path / "a"], Settings(out=path / "below"))
+
+
+def test_nothing_to_judge_says_what_was_looked_at(tmp_path: Path, out: Settings) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "notes.txt").write_text("hello\n")
+    with pytest.raises(CannotJudgeError, match=r"jsonl.*notes.txt: text without recognisable metrics"):
+        engine.analyze([tmp_path / "docs"], out)
+    assert not out.out.exists()
+
+
+def test_runs_named_like_our_files_do_not_collide(tmp_path: Path, out: Settings) -> None:
+    for name in ("parquet", "result.json"):
+        log(tmp_path / name)
+    engine.analyze([tmp_path / "parquet", tmp_path / "result.json"], out)
+    assert index_of(out) == {"parquet": "parquet~/result.json", "result.json": "result.json~/result.json"}
+
+
+def test_processes_find_the_same(tmp_path: Path, out: Settings) -> None:
+    for seed in range(3):
+        log(tmp_path / "runs" / str(seed), seed)
+    alone = engine.analyze([tmp_path / "runs"], out)
+    together = engine.analyze([tmp_path / "runs"], Settings(out=out.out, plots=False, jobs=2))
+    assert [run.incidents for run in alone.runs] == [run.incidents for run in together.runs]
+    assert [run.run for run in alone.runs] == [run.run for run in together.runs]
+
+
+def test_a_manifest_reaches_the_result(tmp_path: Path, out: Settings) -> None:
+    log(tmp_path / "a")
+    write_jsonl(tmp_path / "a" / "manifest.jsonl", [{"step": i, "shard": f"s{i % 7}"} for i in range(600)])
+    (run,) = engine.analyze([tmp_path / "a"], out).runs
+    assert [source.format for source in run.sources] == ["jsonl", "manifest"]
+
+
+def test_from_python(tmp_path: Path) -> None:
+    log(tmp_path / "a")
+    result = trainforensics.analyze(tmp_path / "a", out=str(tmp_path / "out"), plots=False)
+    assert [(run.run, run.verdict) for run in result.runs] == [("a", "stable")]
+    with pytest.raises(UsageError, match="unknown setting 'colour'"):
+        trainforensics.analyze(tmp_path / "a", colour=True)

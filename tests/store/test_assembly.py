@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from logs import imported, rows, write_csv, write_jsonl, write_scalars
+
+from trainforensics.model import Segment
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return tmp_path / "run"
+
+
+def segments(run: object) -> list[tuple[int, int, int]]:
+    return [(s.index, s.first_step, s.last_step) for s in run.segments]  # type: ignore[attr-defined]
+
+
+def test_one_file_is_one_run(run: Path, tmp_path: Path) -> None:
+    write_jsonl(run / "metrics.jsonl", rows(range(0, 100, 5)))
+    stored = imported(tmp_path / "store", run)
+    assert list(stored) == ["run"]
+    assert stored["run"].segments == (Segment(0, 0, 95),)
+
+
+def test_a_restart_in_its_own_file_continues_the_run(run: Path, tmp_path: Path) -> None:
+    write_jsonl(run / "log_1.jsonl", rows(range(0, 100), start=1.7e9))
+    write_jsonl(run / "log_2.jsonl", rows(range(80, 200), start=1.7e9 + 500, seed=1))
+    stored = imported(tmp_path / "store", run)
+    assert list(stored) == ["run"]
+    assert segments(stored["run"]) == [(0, 0, 99), (1, 80, 199)]
+    assert "continues" in stored["run"].grouping
+
+
+def test_wall_times_outrank_names(run: Path, tmp_path: Path) -> None:
+    write_jsonl(run / "a.jsonl", rows(range(80, 200), start=1.7e9 + 500))
+    write_jsonl(run / "b.jsonl", rows(range(0, 100), start=1.7e9, seed=1))
+    stored = imported(tmp_path / "store", run)
+    assert segments(stored["run"]) == [(0, 0, 99), (1, 80, 199)]
+
+
+def test_a_backup_of_the_beginning_without_wall_times(run: Path, tmp_path: Path) -> None:
+    write_csv(run / "metrics.csv", rows(range(1000, 2000, 10)))
+    write_csv(run / "metrics_20250101.csv", rows(range(0, 1000, 10), seed=1))
+    stored = imported(tmp_path / "store", run)
+    assert segments(stored["run"]) == [(0, 0, 990), (1, 1000, 1990)]
+
+
+def test_runs_that_each_begin_at_the_start_are_runs_of_their_own(run: Path, tmp_path: Path) -> None:
+    for seed in (1, 2):
+        write_jsonl(run / f"seed{seed}.jsonl", rows(range(100), seed=seed, start=1.7e9 * seed))
+    stored = imported(tmp_path / "store", run)
+    assert sorted(stored) == ["run#seed1.jsonl", "run#seed2.jsonl"]
+    assert "neither continues nor repeats" in stored["run#seed1.jsonl"].grouping
+
+
+def test_a_false_start_belongs_to_the_run_that_followed(run: Path, tmp_path: Path) -> None:
+    write_jsonl(run / "a.jsonl", rows(range(5), start=1.7e9))
+    write_jsonl(run / "b.jsonl", rows(range(200), start=1.7e9 + 50, seed=1))
+    assert list(imported(tmp_path / "store", run)) == ["run"]
+
+
+def test_the_same_run_logged_twice(run: Path, tmp_path: Path) -> None:
+    write_jsonl(run / "metrics.jsonl", rows(range(100)))
+    write_csv(run / "table.csv", rows(range(100)))
+    stored = imported(tmp_path / "store", run)
+    assert list(stored) == ["run"]
+    assert "logs the same steps" in stored["run"].grouping
+
+
+def test_ranks_of_one_run(run: Path, tmp_path: Path) -> None:
+    for rank in range(3):
+        write_jsonl(run / f"rank_{rank}.jsonl", rows(range(50), seed=rank))
+    stored = imported(tmp_path / "store", run)
+    assert list(stored) == ["run"]
+    assert sorted(s.series.rank for s in stored["run"].series if s.series.name == "loss") == [0, 1, 2]
+
+
+def test_training_and_validation_files(run: Path, tmp_path: Path) -> None:
+    write_jsonl(run / "train.jsonl", rows(range(100)))
+    write_jsonl(run / "val.jsonl", rows(range(0, 100, 10), seed=1))
+    stored = imported(tmp_path / "store", run)
+    assert list(stored) == ["run"]
+    assert {s.series.name for s in stored["run"].series} == {"loss", "val/loss"}
+
+
+def test_files_of_different_metrics_complement_each_other(run: Path, tmp_path: Path) -> None:
+    write_jsonl(run / "metrics.jsonl", rows(range(100)))
+    write_jsonl(run / "system.jsonl", [{"step": i, "gpu_util": 90.0 + i % 3} for i in range(100)])
+    assert list(imported(tmp_path / "store", run)) == ["run"]
+
+
+def test_event_files_of_restarts_and_their_lives(run: Path, tmp_path: Path) -> None:
+    write_scalars(run / "events.out.tfevents.1.host", range(0, 100))
+    write_scalars(run / "events.out.tfevents.2.host", range(60, 200), offset=1000)
+    stored = imported(tmp_path / "store", run)
+    assert segments(stored["run"]) == [(0, 0, 99), (1, 60, 199)]
+
+
+def test_a_step_that_goes_back_within_a_file_begins_a_life(run: Path, tmp_path: Path) -> None:
+    write_jsonl(run / "metrics.jsonl", [*rows(range(0, 100)), *rows(range(70, 150), seed=1)])
+    stored = imported(tmp_path / "store", run)
+    assert segments(stored["run"]) == [(0, 0, 99), (1, 70, 149)]
+    points = stored["run"].points()[stored["run"].series[0].series.id]
+    assert points.segment.tolist() == [0] * 100 + [1] * 80
+
+
+def test_runs_appended_to_one_file_are_runs_of_their_own(run: Path, tmp_path: Path) -> None:
+    write_jsonl(run / "metrics.jsonl", [*rows(range(1, 101)), *rows(range(1, 201), seed=1)])
+    stored = imported(tmp_path / "store", run)
+    assert list(stored) == ["run/metrics.jsonl#1", "run/metrics.jsonl#2"]
+    assert [next(s for s in r.series if s.series.name == "loss").n for r in stored.values()] == [100, 200]
+
+
+def test_lines_of_ranks_mixed_up_are_no_restarts(run: Path, tmp_path: Path) -> None:
+    steps = [step + rank for step in range(0, 400, 10) for rank in (0, 10, 0, 10)]
+    write_jsonl(run / "metrics.jsonl", rows(steps))
+    assert len(imported(tmp_path / "store", run)["run"].segments) == 1
+
+
+def test_a_manifest_serves_every_run_below(run: Path, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_jsonl(run / name / "metrics.jsonl", rows(range(50)))
+    write_jsonl(run / "manifest.jsonl", [{"step": i, "shard": f"s{i % 4}", "doc_ids": [i]} for i in range(50)])
+    stored = imported(tmp_path / "store", run)
+    for name in ("run/a", "run/b"):
+        batches = stored[name].batches()
+        assert batches is not None
+        assert batches.collect()["shard"].to_list()[:3] == ["s0", "s1", "s2"]
+
+
+def test_checkpoints_beside_serve_the_runs_below(run: Path, tmp_path: Path) -> None:
+    write_scalars(run / "tb" / "events.out.tfevents.1.host", range(100))
+    (run / "checkpoint-50").mkdir()
+    stored = imported(tmp_path / "store", run)
+    assert [c.step for c in stored["run/tb"].checkpoints] == [50]
+
+
+def test_reading_writes_nothing_beside_the_logs(run: Path, tmp_path: Path) -> None:
+    write_jsonl(run / "metrics.jsonl", rows(range(50)))
+    before = sorted(run.rglob("*"))
+    imported(tmp_path / "store", run)
+    assert sorted(run.rglob("*")) == before
+    assert not list((tmp_path / "store").glob(".*")), "nothing temporary is left in the store"
+    shutil.rmtree(run)
