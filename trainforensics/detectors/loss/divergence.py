@@ -1,0 +1,65 @@
+"""A spike or rise that never returns to the earlier level, or runs away.
+
+What it detects:
+    A training loss that leaves its noise and, to the end of the log, never falls below half of the height it gained.
+    After a slow climb the onset is where the climb turns steep.
+
+Why it matters:
+    Nothing learnt after the onset is worth keeping; every further step is lost compute.
+
+Evidence:
+    Level before and after, height in noise widths, whether it still climbs, what grad norm and learning rate did.
+
+False positives:
+    Harder data switched in on purpose lifts the loss for good as well: it then goes on falling in parallel to the trend
+    before, and is left to data-shift. A rise in the last few points is `ongoing`, not yet a divergence.
+
+Example:
+    `loss 2.14 -> 5.42 at step 3400 and stays there for 600 steps, grad_norm x40`
+
+Parameters:
+    min_height: noise widths below which nothing is reported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from trainforensics.detectors.base import Meta, Param, Params
+from trainforensics.kinds import KINDS, Severity
+from trainforensics.model import Clear, Finding, Fired, NotApplicable, Outcome
+from trainforensics.signals import Signals
+from trainforensics.signals.losses import USES, LossEvent, certainty, finding, loss_events, settles
+
+META = Meta(
+    kind=KINDS["divergence"],
+    needs=("train_loss",),
+    uses=USES,
+    params=(
+        Param("min_height", 3.0, "less than three widths of the point-to-point noise is a remark, not a lost run"),
+    ),
+)
+
+
+def detect(signals: Signals, params: Params) -> Outcome:
+    """One finding for every excursion that lasts to the end of the log."""
+    if signals.curve("train_loss") is None:
+        return NotApplicable("no training loss is logged", "the training loss at every step")
+    lasting = [e for e in loss_events(signals) if _is_divergence(e) and e.excursion.z >= params["min_height"]]
+    return Fired(tuple(_finding(signals, event) for event in lasting)) if lasting else Clear()
+
+
+def _is_divergence(event: LossEvent) -> bool:
+    return event.lasting and event.excursion.recovery != "ongoing"
+
+
+def _finding(signals: Signals, event: LossEvent) -> Finding:
+    e = event.excursion
+    running_away = e.recovery == "diverging"
+    summary = (
+        f"{event.curve.name} left {e.before:.4g} at step {event.knee_step}, reached {event.peak:.4g} and stands at "
+        f"{e.after:.4g}; {settles(e.recovery)}"
+    )
+    severity: Severity = "critical" if running_away else "high"
+    report = finding(signals, "divergence", event, event.knee_step, certainty(2 * e.z, True), summary)
+    return replace(report, severity=severity)

@@ -1,0 +1,60 @@
+"""The loss climbs out of its noise over many steps.
+
+What it detects:
+    A training loss whose level rises over more than three logged points by more than its noise explains, whether it
+    comes back or not. Where it never comes back, a divergence is reported as its effect.
+
+Why it matters:
+    A slow build-up tends not to heal by itself, and the steps before it shows on the loss are the cheapest place to
+    act: grad norm or update ratio usually lead.
+
+Evidence:
+    Height in noise widths, length of the climb, which signals left their noise before the loss and by how many steps,
+    the learning rate there.
+
+False positives:
+    A scheduled warm restart lifts the loss for a while: a rise under a learning rate that the run knew before, back
+    below the loss it had then, is set aside. Slow wandering of a correlated series is part of its noise.
+
+Example:
+    `loss climbed from 2.21 to 2.64 over steps 4200-4650, 14 noise widths; grad_norm led by 120 steps`
+
+Parameters:
+    min_height: noise widths below which no rise is reported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from trainforensics.detectors.base import Meta, Param, Params
+from trainforensics.kinds import KINDS
+from trainforensics.model import Clear, Finding, Fired, NotApplicable, Outcome
+from trainforensics.signals import Signals
+from trainforensics.signals.losses import USES, LossEvent, certainty, finding, loss_events, settles
+
+META = Meta(
+    kind=KINDS["gradual-rise"],
+    needs=("train_loss",),
+    uses=USES,
+    params=(Param("min_height", 2.0, "less than two widths of the point-to-point noise is not seen by eye"),),
+)
+
+
+def detect(signals: Signals, params: Params) -> Outcome:
+    """One finding for every climb."""
+    if signals.curve("train_loss") is None:
+        return NotApplicable("no training loss is logged", "the training loss at every step")
+    rises = [e for e in loss_events(signals) if not e.sudden and e.excursion.z >= params["min_height"]]
+    return Fired(tuple(_finding(signals, event) for event in rises)) if rises else Clear()
+
+
+def _finding(signals: Signals, event: LossEvent) -> Finding:
+    e = event.excursion
+    summary = (
+        f"{event.curve.name} climbed from {e.before:.4g} to {event.peak:.4g} over steps "
+        f"{event.onset_step}-{event.peak_step}, {e.z:.0f} noise widths; {settles(e.recovery)}"
+    )
+    report = finding(signals, "gradual-rise", event, event.onset_step, 0.0, summary)
+    confidence = certainty(3 * e.z, bool(report.precursors))  # a climb is many points, each of them evidence
+    return replace(report, confidence=confidence, severity="high" if event.lasting else None)

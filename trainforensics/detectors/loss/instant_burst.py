@@ -1,0 +1,81 @@
+"""The loss jumps out of its own noise within a few logged points and comes back.
+
+What it detects:
+    A training loss that rises above the level on both of its sides by more than its noise explains, reaching half of
+    the height within three logged points, and that later falls below half of that height again. Bursts that recur are one
+    incident with all onsets in `occurrences`.
+
+Why it matters:
+    One burst costs the steps until the trend is met again. Bursts that recur at the same data point to the data; bursts
+    that grow point to the optimiser and often end in divergence or NaN.
+
+Evidence:
+    Height in noise widths against the level before, what grad norm, learning rate and loss scale did at that step, which
+    of them moved earlier and by how many steps, where the loss settled against the level before.
+
+False positives:
+    Heavy-tailed noise: the bar is set by the run's own tail, so a run that jumps by chance all the time raises
+    nothing. Epoch stairs and learning-rate drops: a point must stand above both of its sides.
+
+Example:
+    `loss 2.31 -> 6.92 at step 41200, 150 noise widths, grad norm x76 in the same step, back after 18 steps`
+
+Parameters:
+    min_height: noise widths below which no burst is reported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from trainforensics.detectors.base import Meta, Param, Params
+from trainforensics.kinds import KINDS, Severity
+from trainforensics.model import Clear, Fired, NotApplicable, Outcome
+from trainforensics.signals import Signals
+from trainforensics.signals.losses import USES, LossEvent, certainty, finding, loss_events, settles
+
+META = Meta(
+    kind=KINDS["instant-burst"],
+    needs=("train_loss",),
+    uses=USES,
+    params=(Param("min_height", 6.0, "a normal series of 200,000 points stays below 5 of its standard deviations"),),
+)
+
+
+def detect(signals: Signals, params: Params) -> Outcome:
+    """One finding for all bursts of the run, since what recurs has one cause until shown otherwise."""
+    if signals.curve("train_loss") is None:
+        return NotApplicable("no training loss is logged", "the training loss at every step")
+    bursts = [e for e in loss_events(signals) if _is_burst(e) and e.excursion.z >= params["min_height"]]
+    if not bursts:
+        return Clear()
+    highest = max(bursts, key=lambda e: e.excursion.z)
+    report = finding(signals, "instant-burst", bursts[0], bursts[0].onset_step, 0.0, _summary(bursts, highest))
+    worst: Severity | None = "high" if any(e.excursion.recovery == "unrecovered" for e in bursts) else None
+    corroborated = len(bursts) > 1 or any("times" in row.text for row in report.evidence[1:2])
+    return Fired(
+        (
+            replace(
+                report,
+                occurrences=tuple(e.onset_step for e in bursts),
+                severity=worst,
+                confidence=certainty(highest.excursion.z, corroborated),
+            ),
+        )
+    )
+
+
+def _is_burst(event: LossEvent) -> bool:
+    return event.sudden and not (event.lasting and event.excursion.recovery != "ongoing")
+
+
+def _summary(bursts: list[LossEvent], highest: LossEvent) -> str:
+    e = highest.excursion
+    text = (
+        f"{highest.curve.name} jumped from {e.before:.4g} to {highest.peak:.4g} at step {highest.onset_step}, "
+        f"{e.z:.0f} noise widths; {settles(e.recovery)}"
+    )
+    if len(bursts) == 1:
+        return text
+    steps = ", ".join(str(e.onset_step) for e in bursts[:6]) + (" ..." if len(bursts) > 6 else "")
+    return f"{len(bursts)} bursts at steps {steps}; the highest: {text}"

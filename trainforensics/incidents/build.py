@@ -1,0 +1,87 @@
+"""From findings to incidents: identity, cost, order, chain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from trainforensics.incidents.chain import chain
+from trainforensics.kinds import KINDS, Kind
+from trainforensics.model import Cost, Finding, Incident
+from trainforensics.signals import Curve, Signals
+
+SLACK_POINTS = 2  # an effect may be logged this many points before its cause: series have cadences of their own
+REACH_POINTS = 20  # and come up to this many points after the cause is over
+
+
+def build(findings: Sequence[Finding], signals: Signals) -> tuple[Incident, ...]:
+    """Every finding as an incident, by onset, effects linked to their root. Ids are stable across re-runs."""
+    ordered = sorted(findings, key=lambda f: (f.onset_step is None, f.onset_step or 0, f.kind, f.series))
+    used: dict[str, int] = {}
+    incidents = [_incident(finding, signals, _identity(finding, used)) for finding in ordered]
+    cadence = _cadence(signals)
+    return chain(incidents, SLACK_POINTS * cadence, REACH_POINTS * cadence)
+
+
+def _identity(finding: Finding, used: dict[str, int]) -> str:
+    """Code and onset, numbered where two share both."""
+    base = f"{_kind(finding).code}-{'run' if finding.onset_step is None else finding.onset_step}"
+    used[base] = used.get(base, 0) + 1
+    return base if used[base] == 1 else f"{base}-{used[base]}"
+
+
+def _kind(finding: Finding) -> Kind:
+    return KINDS.get(finding.kind) or Kind(finding.kind, finding.kind.upper(), "plugin", "medium")
+
+
+def _incident(finding: Finding, signals: Signals, id_: str) -> Incident:
+    kind = _kind(finding)
+    return Incident(
+        id=id_,
+        code=kind.code,
+        kind=finding.kind,
+        severity=finding.severity or kind.severity,
+        confidence=round(float(np.clip(finding.confidence, 0.0, 1.0)), 3),
+        caused_by=None,
+        onset_step=finding.onset_step,
+        onset_interval=finding.onset_interval,
+        occurrences=finding.occurrences or (() if finding.onset_step is None else (finding.onset_step,)),
+        segment=finding.segment,
+        peak_step=finding.peak_step,
+        end_step=finding.end_step,
+        recovery=finding.recovery,
+        cost=_cost(finding, signals),
+        series=finding.series,
+        role=finding.role,
+        scope=finding.scope,
+        summary=finding.summary,
+        evidence=finding.evidence,
+        precursors=finding.precursors,
+    )
+
+
+def _cadence(signals: Signals) -> int:
+    curve = signals.curve("train_loss") or max(signals.every_curve(), key=len, default=None)
+    return curve.cadence if curve is not None else 1
+
+
+def _cost(finding: Finding, signals: Signals) -> Cost:
+    """Steps, tokens and seconds from the onset to the end of the incident, or of the log where it never ended."""
+    curve = signals.curve("train_loss") or max(signals.every_curve(), key=len, default=None)
+    if finding.onset_step is None or curve is None or not len(curve):
+        return Cost()
+    last = int(curve.step[-1]) if finding.end_step is None else finding.end_step
+    if last <= finding.onset_step:
+        return Cost()
+    seconds = _gain(curve, curve.time, finding.onset_step, last)
+    counted = signals.curve("tokens_seen")
+    tokens = _gain(counted, counted.value, finding.onset_step, last) if counted is not None else None
+    return Cost(last - finding.onset_step, None if tokens is None else int(tokens), seconds)
+
+
+def _gain(curve: Curve, values: np.ndarray, first: int, last: int) -> float | None:
+    """Increase of a cumulative quantity between two steps; None where it is not known or runs backwards."""
+    start, stop = max(curve.at(first), 0), curve.at(last)
+    gain = float(values[stop] - values[start])
+    return gain if np.isfinite(gain) and gain > 0 else None

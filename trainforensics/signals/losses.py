@@ -1,0 +1,130 @@
+"""The excursions of the training loss, named once, so that each loss detector reports its own share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainforensics.model import Evidence, Finding, Recovery
+from trainforensics.signals.curve import Curve
+from trainforensics.signals.excursions import Excursion
+from trainforensics.signals.precursors import RISING, companions, excursions_of, precursors
+from trainforensics.signals.run import Signals
+
+# What the loss kinds look at beside the loss; declared by each of them, since derived signals are shared.
+USES = (*RISING, "loss_scale")
+CURE = 1.3  # a learning rate back at up to this factor of one that the run knows is no news
+
+
+@dataclass(frozen=True, slots=True)
+class LossEvent:
+    """One excursion on the step axis of the run."""
+
+    curve: Curve
+    excursion: Excursion
+    onset_step: int
+    before_step: int
+    knee_step: int
+    peak_step: int
+    end_step: int
+    peak: float
+
+    @property
+    def lasting(self) -> bool:
+        """Never again below half of its height: a divergence."""
+        return not self.excursion.returned
+
+    @property
+    def sudden(self) -> bool:
+        """Within a few logged points."""
+        return self.excursion.shape == "burst"
+
+
+def loss_events(signals: Signals) -> tuple[LossEvent, ...]:
+    """Excursions of the training loss that structure does not explain, by onset."""
+    return signals.derive(("loss-events",), lambda: _loss_events(signals))
+
+
+def _loss_events(signals: Signals) -> tuple[LossEvent, ...]:
+    curve = signals.curve("train_loss")
+    if curve is None:
+        return ()
+    finite = curve.only_finite()
+    events = [_place(curve, finite, e) for e in excursions_of(signals, curve)]
+    return tuple(event for event in events if not _warm_restart(signals, event))
+
+
+def _place(curve: Curve, finite: Curve, e: Excursion) -> LossEvent:
+    step = finite.step
+    return LossEvent(
+        curve,
+        e,
+        onset_step=int(step[e.onset]),
+        before_step=int(step[max(e.onset - 1, 0)]),
+        knee_step=int(step[e.knee]),
+        peak_step=int(step[e.peak]),
+        end_step=int(step[e.end]),
+        peak=float(finite.value[e.peak]),
+    )
+
+
+def _warm_restart(signals: Signals, event: LossEvent) -> bool:
+    """Whether the rise is the price of a scheduled restart: the learning rate climbed back to a level known before."""
+    rate = signals.curve("learning_rate")
+    if rate is None or event.lasting or event.sudden:
+        return False
+    rate = rate.only_finite()
+    onset, peak = rate.at(event.onset_step), rate.at(event.peak_step)
+    lowest = rate.at(event.before_step - 4 * rate.cadence)
+    if lowest < 1 or peak <= lowest:
+        return False
+    now = float(np.max(rate.value[onset : peak + 1]))
+    known = float(np.max(rate.value[: lowest + 1]))
+    climbed = now > 2 * float(np.min(rate.value[lowest : onset + 1]))
+    return climbed and now <= CURE * known
+
+
+def finding(signals: Signals, kind: str, event: LossEvent, onset_step: int, confidence: float, summary: str) -> Finding:
+    """A finding with the evidence that all loss kinds share."""
+    e = event.excursion
+    rows = (
+        Evidence(
+            event.curve.name, event.peak_step, event.peak, e.before,
+            f"{e.z:.0f} noise widths above the level before" if np.isfinite(e.z) else "above a level without noise",
+        ),
+        *companions(signals, onset_step),
+    )  # fmt: skip
+    return Finding(
+        kind=kind,
+        series=event.curve.name,
+        role="train_loss",
+        onset_step=onset_step,
+        confidence=confidence,
+        summary=summary,
+        onset_interval=(event.before_step, event.onset_step) if onset_step == event.onset_step else None,
+        occurrences=(onset_step,),
+        segment=int(event.curve.segment[max(event.curve.at(onset_step), 0)]),
+        peak_step=event.peak_step,
+        end_step=None if event.lasting else event.end_step,
+        recovery=e.recovery,
+        evidence=rows,
+        precursors=precursors(signals, onset_step),
+    )
+
+
+def certainty(z: float, corroborated: bool) -> float:
+    """Confidence from the height in noise widths: 0.75 at 6, 0.95 at 20; a companion that moved halves the doubt."""
+    doubt = 0.25 if not np.isfinite(z) else 0.25 * min(1.0, (6.0 / max(z, 6.0)) ** 1.33)
+    return round(1 - (doubt / 2 if corroborated else doubt), 3)
+
+
+def settles(recovery: Recovery) -> str:
+    """How a sentence says what became of it."""
+    return {
+        "recovered": "it came back to its trend",
+        "partial": "it came back most of the way",
+        "unrecovered": "it never came back",
+        "diverging": "it was still climbing at the end",
+        "ongoing": "the log ends within it",
+    }[recovery]

@@ -1,0 +1,80 @@
+"""Noise scales that survive outliers, and heights that a run reaches by chance."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trainforensics.signals.curve import Floats
+
+# Median absolute deviation of a normal distribution is 0.6745 standard deviations.
+MAD_TO_SIGMA = 1.4826
+CHUNK = 64
+
+
+def robust_sigma(values: Floats) -> float:
+    """Standard deviation by the median absolute deviation; 0.0 for fewer than two values."""
+    if len(values) < 2:
+        return 0.0
+    return float(MAD_TO_SIGMA * np.median(np.abs(values - np.median(values))))
+
+
+def resolution(values: Floats) -> float:
+    """Smallest distance between distinct logged values: the rounding grid of a log printed to few decimals.
+
+    Values without a grid give a distance far below their noise, so the figure is harmless as a floor.
+    """
+    distinct = np.unique(values[:: max(1, len(values) // 20_000)])
+    return float(np.min(np.diff(distinct))) if len(distinct) > 1 else 0.0
+
+
+def local_sigma(residual: Floats, floor: float) -> Floats:
+    """Noise scale along a run, shape (n,): robust per stretch of 64 residuals, smoothed over three and
+    five stretches, the larger counting.
+
+    Never below `floor` nor below a quarter of the run's typical scale, so that a quiet stretch by chance does not make
+    the next ordinary point significant.
+    """
+    n = len(residual)
+    if n < 2 * CHUNK:
+        return np.full(n, max(robust_sigma(residual), floor))
+    chunks = residual[: n - n % CHUNK].reshape(-1, CHUNK)
+    centre = np.median(chunks, axis=1, keepdims=True)
+    sigma = MAD_TO_SIGMA * np.median(np.abs(chunks - centre), axis=1)
+    smooth = np.maximum(_median_of(sigma, 3), _median_of(sigma, 5))
+    typical = float(np.median(smooth))
+    smooth = np.maximum(smooth, max(floor, typical / 4))
+    at = (np.arange(len(smooth)) + 0.5) * CHUNK
+    return np.interp(np.arange(n), at, smooth)
+
+
+def _median_of(values: Floats, width: int) -> Floats:
+    padded = np.pad(values, width // 2, mode="edge")
+    return np.median(np.lib.stride_tricks.sliding_window_view(padded, width), axis=1)
+
+
+SHOULDER = 3.0  # noise widths; shifts the tail so that normal noise, too, decays like a power law
+TAIL_POINTS = 12  # ordinary points next below a gap, from which the tail's decay is read
+CHANCE = 0.01  # how often a healthy run may show such a gap
+
+
+def chance_height(z: Floats, at_least: float) -> float:
+    """The height above which points stand out of this run's own tail, infinity where none do.
+
+    Sorted downwards, the heights of a continuous tail leave gaps of known size: k * log(z[k] / z[k+1]) is exponential
+    with the tail index as its mean (Renyi), whatever the noise: small for normal noise, a third for Student's t with 3
+    degrees of freedom. The index is read from the k + 12 peaks below the gap, so that neither one giant nor many
+    equal bursts can hide themselves. The lowest gap above `at_least` that chance leaves in less than 1 % of runs is taken.
+    """
+    peaks = np.sort(z[z > 0])[::-1]
+    few = min(TAIL_POINTS, len(peaks) // 4)
+    k = np.arange(1, (len(peaks) - few) // 2)[: int(np.sum(peaks >= at_least))]
+    if few < 3 or not len(k):
+        return np.inf
+    rank = np.arange(1, len(peaks))
+    spacing = np.append(0.0, np.cumsum(rank * np.log((peaks[:-1] + SHOULDER) / (peaks[1:] + SHOULDER))))
+    gap = spacing[k] - spacing[k - 1]
+    m = few + k
+    index = (spacing[k + m] - spacing[k]) / m
+    chance = (1 + gap / np.maximum(m * index, 1e-12)) ** -m
+    standing = np.flatnonzero(chance < CHANCE / k)
+    return float(peaks[k[standing[-1]] - 1]) if len(standing) else np.inf

@@ -1,0 +1,91 @@
+"""The level of a series before and after each point, and the space in which it is judged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from trainforensics.signals.curve import Floats
+from trainforensics.signals.noise import local_sigma, resolution, robust_sigma
+
+WINDOW = 16  # points either side: medians of 16 shrug off bursts of up to 7 points
+POSITIONS = 20_000  # medians computed at most; longer series evaluate every q-th position
+DECADES = 10.0  # ratio of the 95th to the 5th percentile above which a positive series is judged by its logarithm
+
+
+def log_space(values: Floats) -> bool:
+    """Whether a series is positive and spans decades, so that its noise is a factor rather than a distance."""
+    if not len(values) or values.min() <= 0:
+        return False
+    low, high = np.quantile(values, [0.05, 0.95])
+    return bool(high > DECADES * low)
+
+
+def span(n: int) -> int:
+    """Points on either side that make a level: 16, fewer in short series, whose descent would bend it."""
+    return min(WINDOW, max(5, n // 16))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Level:
+    """Level before (`left`) and after (`right`) each point, and its noise `sigma`; all shape (n,).
+
+    At point i, `left` is the median of up to 16 points before i, `right` of up to 16 points after it; NaN where fewer
+    than 3 exist. `correlation` (0..1) is that of neighbouring points' noise.
+    """
+
+    left: Floats
+    right: Floats
+    sigma: Floats
+    correlation: float
+
+    def persistence(self, scale: int) -> float:
+        """Factor by which slow wandering widens the median of 16 blocks of `scale` points: sqrt((1 + r) / (1 - r)) for
+        blocks correlated by r, first-order autoregressive; 1 for independent noise."""
+        r = self.correlation**scale
+        return float(min(np.sqrt((1 + r) / max(1 - r, 1e-9)), np.sqrt(WINDOW)))
+
+
+def level(values: Floats) -> Level:
+    """Two-sided level and noise of a finite series, in time linear in its length."""
+    n = len(values)
+    window = span(n)
+    before, after = sides(values, window)
+    middle = np.where(np.isnan(before), after, np.where(np.isnan(after), before, (before + after) / 2))
+    residual = values - middle
+    residual = residual[np.isfinite(residual)]
+    floor = max(resolution(values), 1e-6 * robust_sigma(values), float(np.finfo(np.float64).tiny))
+    sigma = local_sigma(residual, floor) if len(residual) == n else np.full(n, max(robust_sigma(residual), floor))
+    return Level(before, after, sigma, _correlation(residual))
+
+
+def sides(values: Floats, window: int) -> tuple[Floats, Floats]:
+    """Medians of up to `window` values before and after each point, shape (n,) each; NaN with fewer than 3 of them."""
+    return _medians_after(values[::-1], window)[::-1], _medians_after(values, window)
+
+
+def _correlation(residual: Floats) -> float:
+    """Correlation of neighbours by the robust scales of their sums and differences."""
+    if len(residual) < 8:
+        return 0.0
+    together = robust_sigma(residual[1:] + residual[:-1]) ** 2
+    apart = robust_sigma(np.diff(residual)) ** 2
+    return float(np.clip((together - apart) / max(together + apart, 1e-300), 0.0, 1.0))
+
+
+def _medians_after(values: Floats, window: int) -> Floats:
+    """Median of up to `window` values behind each one, shape (n,); NaN for the last three."""
+    n = len(values)
+    result = np.full(n, np.nan)
+    full = n - window
+    if full > 0:
+        stride = -(-full // POSITIONS)
+        medians = np.median(sliding_window_view(values[1:], window)[::stride], axis=1)
+        # between computed positions the next later one holds: it never looks at the point itself
+        at = np.minimum(-(-np.arange(full) // stride), len(medians) - 1)
+        result[:full] = medians[at]
+    for i in range(max(full, 0), n - 3):
+        result[i] = np.median(values[i + 1 :])
+    return result
