@@ -67,7 +67,7 @@ def test_every_part_of_an_incident_is_told() -> None:
     )
     for expected in (
         "![Timeline of runs/a](plots/t.png)",
-        "## 1. Instant burst at step 41 200, then NaN onset at 41 236",
+        "## 1. Instant burst, 3 times from step 12 400 on, then NaN onset at 41 236",
         "The onset lies in steps 41 191 - 41 200",
         "](plots/i.png)",
         "| `train/loss` | 41 200 | 6.92 | 2.41 | 150 noise widths above trend |",
@@ -80,11 +80,11 @@ def test_every_part_of_an_incident_is_told() -> None:
         "| shard `shard-0117` | 0.90 | 3e-11 | 41 200 | fed 3 of 3 bursts |",
         "| 41 200 | 329590 | shard-0117 | a, b |",
         "**Checkpoint.** 40 000: lies before the first precursor. Alternative 39 000: older.",
-        "- [ ] resume from 40 000 with skip.json",
+        "- [ ] Resume from 40 000 with skip.json",
     ):
         assert expected in report
     assert sections(report) == [
-        "1. Instant burst at step 41 200, then NaN onset at 41 236", "Not judged", "Appendix",
+        "1. Instant burst, 3 times from step 12 400 on, then NaN onset at 41 236", "Not judged", "Appendix",
     ]  # fmt: skip
 
 
@@ -109,7 +109,7 @@ def test_an_undecided_run_says_why() -> None:
 
 def test_kinds_with_the_same_reason_share_a_row() -> None:
     gaps = tuple(NotJudged(kind, "not logged: val_loss", "log val_loss") for kind in ("val-jump", "val-divergence"))
-    assert "| val-jump, val-divergence | not logged: val_loss | log val_loss |" in render_run(make_run(not_judged=gaps))
+    assert "| val-jump, val-divergence | not logged: val_loss | val_loss |" in render_run(make_run(not_judged=gaps))
 
 
 def test_the_most_urgent_incident_comes_first_and_low_ones_are_a_line_each() -> None:
@@ -211,7 +211,7 @@ def test_the_index_lists_the_most_urgent_run_first_and_links_to_its_report() -> 
     rows = [line for line in report.splitlines() if line.startswith("| [")]
     assert rows[0] == (
         "| [a b/(1)](a%20b/%281%29/report.md) | failed | 1 | instant-burst, recurring (critical) "
-        "| 12 400, 29 873, 41 200 | 0.97 | bad-shard (0.83) | shard `shard-0117` |"
+        "| 12 400, 29 873, 41 200 | 0.97 | bad-shard (0.83) | shard `shard-0117` (0.90) |"
     )
     assert rows[1] == "| [ok](ok/report.md) | stable | 0 | - | - | - | - | - |"
 

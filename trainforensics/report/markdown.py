@@ -76,13 +76,15 @@ def _environment() -> Environment:
         "capital": text.capital,
         "number": number,
         "link": lambda path: Markdown(quote(path)),
-        "clauses": lambda items: sentence("; ".join(items)),
+        "clause": text.clause,
+        "clauses": lambda items: text.clause("; ".join(items)),
     }
     environment.globals |= {
         name: getattr(text, name) for name in ("code", "cost", "label", "listing", "number", "plural", "span", "when")
     }
     environment.globals |= {
-        name: getattr(narrative, name) for name in ("chain", "counts", "facts", "heading", "headline", "tally")
+        name: getattr(narrative, name)
+        for name in ("chain", "counts", "facts", "heading", "headline", "suspects", "tally")
     }
     environment.globals |= {
         "batch_table": _batch_table,
@@ -117,7 +119,7 @@ def _grouped(gaps: Iterable[NotJudged]) -> list[dict[str, str]]:
     """Kinds that share a reason share a row."""
     rows: dict[tuple[str, str], list[str]] = {}
     for gap in gaps:
-        rows.setdefault((gap.reason, gap.log_next_time), []).append(gap.kind)
+        rows.setdefault((gap.reason, gap.log_next_time.removeprefix("log ")), []).append(gap.kind)
     return [
         {"kinds": ", ".join(kinds), "reason": reason, "log_next_time": log} for (reason, log), kinds in rows.items()
     ]
@@ -187,5 +189,5 @@ def _row(result: RunResult, report: str) -> dict[str, Any]:
         "when": text.when(lead.root),
         "sure": sure(lead.root),
         "cause": f"{cause.cause} ({cause.confidence:.2f})" if cause else "-",
-        "suspect": Markdown(f"{suspect.type} {text.code(suspect.id)}") if suspect else "-",
+        "suspect": Markdown(f"{suspect.type} {text.code(suspect.id)} ({suspect.confidence:.2f})") if suspect else "-",
     }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainforensics.kinds import SEVERITIES, is_alarm, severity_rank
-from trainforensics.model import Incident, RunResult, Suspect, Verdict
+from trainforensics.model import Cause, Incident, RunResult, Suspect, Verdict
 from trainforensics.report.text import (
     Markdown,
     capital,
@@ -32,6 +32,7 @@ ENDINGS = {
 }
 TIMELINE = "timeline"  # the name of the figure of the whole run
 FULL_PAGES = 12  # incidents told in full, with a figure; what comes after them is a line each
+SUSPECTED = 0.1  # below this nothing sets a shard or document apart from what else the window held
 NAMED_CONFIDENCE = 0.5  # a suspect or cause less likely than not is left to the incident's own section
 
 
@@ -87,8 +88,10 @@ def figures_beside(result: RunResult, folder: Path) -> dict[str, str]:
 
 def heading(page: Page, result: RunResult) -> str:
     """`Instant burst at step 41 200, then NaN onset at 41 236 (rank 3)`."""
-    root = page.root
+    root, times = page.root, len(page.root.occurrences)
     at = "" if root.onset_step is None else f" at {_unit(result)} {number(root.onset_step)}"
+    if times > 1:
+        at = f", {times} times from {_unit(result)} {number(root.occurrences[0])} on"
     first = next((effect for effect in page.effects if effect.kind not in (root.kind, "suspect-shard")), None)
     after = f", then {label(first.kind)} at {number(first.onset_step)}" if first else ""
     place = where(root.scope)
@@ -143,10 +146,16 @@ def chain(page: Page) -> str:
     return f"{root}, then {', '.join(effects)}" if effects else root
 
 
+def suspects(incident: Incident) -> list[Suspect]:
+    """Whom something speaks against, likeliest first; what merely lay in the window is not named."""
+    named = incident.blame.suspects if incident.blame else ()
+    found = [suspect for suspect in named if suspect.confidence >= SUSPECTED]
+    return sorted(found, key=lambda suspect: -suspect.confidence)
+
+
 def top_suspect(incident: Incident) -> Suspect | None:
-    """The likeliest suspect, if the incident names any."""
-    suspects: Sequence[Suspect] = incident.blame.suspects if incident.blame else ()
-    return max(suspects, key=lambda suspect: suspect.confidence, default=None)
+    """The likeliest suspect, if there is any."""
+    return next(iter(suspects(incident)), None)
 
 
 def by_urgency(results: Sequence[RunResult]) -> list[RunResult]:
@@ -182,15 +191,22 @@ def _happened(page: Page, unit: str) -> Markdown:
 
 def _because(root: Incident) -> list[Markdown]:
     parts = []
-    if root.causes and root.causes[0].cause != "unknown":
-        likely = root.causes[0]
-        parts.append(Markdown(f"Most likely cause: {escape(likely.cause)} ({likely.confidence:.2f})"))
+    causes = [cause for cause in root.causes if cause.cause != "unknown"]
+    if causes and (causes[0].confidence >= NAMED_CONFIDENCE or len(causes) == 1):
+        parts.append(Markdown(f"Most likely cause: {_weighed(causes[0])}"))
+    elif causes:
+        *others, last = map(_weighed, causes[:3])
+        parts.append(Markdown(f"The log does not settle the cause: {', '.join(others)} or {last}"))
     elif root.causes:
-        parts.append(Markdown("The log does not decide the cause"))
+        parts.append(Markdown("The log does not tell the cause"))
     suspect = top_suspect(root)
     if suspect is not None and suspect.confidence >= NAMED_CONFIDENCE:
         parts.append(Markdown(f"Suspect: {suspect.type} {code(suspect.id)} ({suspect.confidence:.2f})"))
     return parts
+
+
+def _weighed(cause: Cause) -> str:
+    return f"{escape(cause.cause)} ({cause.confidence:.2f})"
 
 
 def _act(root: Incident) -> list[Markdown]:

@@ -70,6 +70,7 @@ def draw(axes: Axes, curve: Curve, colour: str, text: str, *, scale: str = "auto
         _mark_cut(axes, finite, axes.get_ylim(), colour)
     _mark_nonfinite(axes, curve)
     axes.set_ylabel(text, fontsize=8)
+    axes.yaxis.set_label_coords(-0.075, 0.5)
     axes.tick_params(labelsize=8)
     axes.yaxis.grid(visible=True, color="#e6e6e6", linewidth=0.6)
     axes.set_axisbelow(True)

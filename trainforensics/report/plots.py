@@ -188,7 +188,8 @@ def _sheet(lanes: Sequence[Lane], title: str, result: RunResult) -> tuple[Figure
     for lane, axis in zip(lanes, axes, strict=True):
         panel.draw(axis, lane.curve, lane.colour, _shortened(lane.label, 22), scale=lane.scale)
         axis.xaxis.set_visible(axis is axes[-1])  # ticks cost more to draw than all the rest
-    axes[-1].set_xlabel(capital(result.axis.unit), fontsize=8, labelpad=2)
+    axes[-1].set_xlabel(capital(result.axis.unit), fontsize=8)
+    axes[-1].xaxis.set_label_coords(0.5, -0.2)
     axes[-1].xaxis.set_major_locator(MaxNLocator(8, integer=True))
     axes[-1].xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(round(value))))
     return figure, axes

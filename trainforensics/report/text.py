@@ -10,6 +10,7 @@ from trainforensics.model import Incident, Scope
 
 _WORDS = {"nan": "NaN", "lr": "LR", "rl": "RL", "val": "validation", "eval": "evaluation", "grad": "gradient"}
 _CONTROL = re.compile(r"(?:\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x1f\x7f-\x9f\u2028\u2029])+")
+_WORD = re.compile(r"[a-z]+[,;:]?(?:\s|$)")  # a word, not the name of a series
 _SPAN = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 _SPECIAL = re.compile(r"[\\`*\[\]|~$]|(?<![^\W_])_|_(?![^\W_])")
 _BLOCK_START = re.compile(r"^(>|#+(?=\s|$)|[-+](?=\s)|[-=]{2,}|\d+(?=[.)]\s))")
@@ -152,10 +153,15 @@ def cost(incident: Incident) -> str:
     return ", ".join(parts) or "-"
 
 
-def sentence(text: str) -> Markdown:
-    """Text of unknown origin as one escaped sentence, closed by a full stop."""
+def clause(text: str) -> Markdown:
+    """Text of unknown origin, escaped and closed by a full stop, to follow a colon."""
     line = escape(text)
     return line if not line or line[-1] in ".!?" else Markdown(f"{line}.")
+
+
+def sentence(text: str) -> Markdown:
+    """Text of unknown origin as a sentence: escaped, closed by a full stop, a word at its start capitalised."""
+    return clause(capital(text) if _WORD.match(text) else text)
 
 
 def sentences(parts: Iterable[Markdown]) -> Markdown:
