@@ -1,12 +1,19 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from logs import imported, rows, write_csv, write_jsonl, write_scalars
 
+from trainforensics.discovery import SourceFile
+from trainforensics.importers.base import Points
 from trainforensics.model import Segment
+from trainforensics.store import staging
+from trainforensics.store.assembly import assemble
 
 
 @pytest.fixture
@@ -145,3 +152,31 @@ def test_reading_writes_nothing_beside_the_logs(run: Path, tmp_path: Path) -> No
     assert sorted(run.rglob("*")) == before
     assert not list((tmp_path / "store").glob(".*")), "nothing temporary is left in the store"
     shutil.rmtree(run)
+
+
+@pytest.mark.parametrize("block_rows", [1, 7, 64, 10_000])
+def test_lives_are_the_same_however_the_points_are_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block_rows: int
+) -> None:
+    monkeypatch.setattr(staging, "BLOCK_ROWS", block_rows)
+    monkeypatch.setattr(staging, "BLOCKS_IN_MEMORY", 2)
+    step = np.array([*range(100), *range(70, 150), *range(20, 160)])
+
+    def read(_: object) -> Iterator[Points]:
+        for part in np.array_split(np.arange(len(step)), 50):
+            yield Points("loss", step[part], 1.0 * part, part, wall_time=1_000_000 * part)
+
+    source = SourceFile(tmp_path / "log", "log", "fake", 1.0)
+    staged = staging.stage(SimpleNamespace(read=read), source, tmp_path, "0", {})  # type: ignore[arg-type]
+    (plan,) = assemble("run", [staged])
+    lives = plan.members[0].unit.lives
+    assert [(life.start, life.first_step, life.last_step) for life in lives] == [
+        (0, 0, 99),
+        (100, 70, 149),
+        (180, 20, 159),
+    ]
+    assert [(life.started, life.ended) for life in lives] == [
+        (0, 99_000_000),
+        (100_000_000, 179_000_000),
+        (180_000_000, 319_000_000),
+    ]

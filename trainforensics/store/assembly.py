@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from trainforensics import roles
 from trainforensics.importers.base import EMPTY, NULL
 from trainforensics.model import Checkpoint
-from trainforensics.store.staging import NO_TIME, SeriesStats, Staged
+from trainforensics.store.staging import NO_TIME, Block, SeriesStats, Staged
 
 Relation = Literal["first", "continues", "repeats", "rank", "part"]
 
@@ -40,6 +40,7 @@ _SILENT_FOLDER = re.compile(
 _COMPARED_POINTS = 20_000
 _AGREE = 0.6  # share of common steps that must carry the same value: a replay after a restart may differ
 _INTERLEAVED = 0.05  # share of backward steps beyond which a series is unordered rather than restarted
+_FEW_RESTARTS = 8  # as many are restarts however short the series
 _FALSE_START = 0.1  # a life that got less far than this share of the next was given up and begun again
 _TOLERANCE = 2e-3  # four decimals of a loss near 0.1, the coarsest rounding that common loggers use
 
@@ -326,32 +327,48 @@ def _stats_of_spans(unit: Unit, spans: Sequence[tuple[int, int]]) -> list[dict[i
 
 def _lives(staged: Staged, main: int) -> tuple[Life, ...]:
     """Process lives: a new one where the main series steps back, or where the importer says so."""
-    seq, step, wall, segment = _read_main(staged, main)
-    back = np.flatnonzero(np.diff(step) < 0) + 1
-    if len(back) > max(8, _INTERLEAVED * len(step)):
-        back = back[:0]
-    said = np.flatnonzero(np.diff(segment) != 0) + 1
-    lives = []
-    for start, end in pairwise([0, *np.union1d(back, said).tolist(), len(step)]):
-        known = wall[start:end][wall[start:end] != NO_TIME]
-        lives.append(
-            Life(
-                start=int(seq[start]) if start else 0,
-                first_step=int(step[start]),
-                last_step=int(step[end - 1]),
-                max_step=int(step[start:end].max()),
-                started=int(known[0]) if len(known) else NO_TIME,
-                ended=int(known[-1]) if len(known) else NO_TIME,
-            )
-        )
-    return tuple(lives)
+    lives = _scan_lives(staged, main, by_step=True)
+    return tuple(lives if lives is not None else _scan_lives(staged, main, by_step=False) or ())
 
 
-def _read_main(staged: Staged, main: int) -> list[NDArray[np.int64]]:
-    names = ("seq", "step", "wall_time", "segment")
-    parts: list[list[NDArray[np.int64]]] = [[] for _ in names]
-    for block in staged.spool.blocks(("series", "state", *names)):
-        mask = (block["series"] == main) & ~np.isin(block["state"], (NULL, EMPTY))
-        for part, name in zip(parts, names, strict=True):
-            part.append(block[name][mask])
-    return [np.concatenate(part) for part in parts]
+def _scan_lives(staged: Staged, main: int, *, by_step: bool) -> list[Life] | None:
+    """One pass over the main series; None where it steps back so often that it is unordered rather than restarted."""
+    lives: list[Life] = []
+    n = back = 0
+    last_step = last_segment = 0
+    for block in staged.spool.blocks(("series", "state", "seq", "step", "wall_time", "segment")):
+        rows = np.flatnonzero((block["series"] == main) & ~np.isin(block["state"], (NULL, EMPTY)))
+        if not len(rows):
+            continue
+        step, segment = block["step"][rows], block["segment"][rows]
+        cut = np.diff(segment, prepend=last_segment if lives else segment[0]) != 0
+        backward = np.diff(step, prepend=last_step if lives else step[0]) < 0
+        n, back = n + len(rows), back + int(np.count_nonzero(backward))
+        if by_step:
+            if back > max(_FEW_RESTARTS, _INTERLEAVED * n):
+                return None
+            cut |= backward
+        for start, end in pairwise(sorted({0, *np.flatnonzero(cut).tolist(), len(rows)})):
+            life = _life(block, rows[start:end])
+            lives.append(life if cut[start] or not lives else _joined(lives.pop(), life))
+        last_step, last_segment = int(step[-1]), int(segment[-1])
+    return [replace(lives[0], start=0), *lives[1:]] if lives else lives
+
+
+def _life(block: Block, rows: NDArray[np.int64]) -> Life:
+    step, wall = block["step"][rows], block["wall_time"][rows]
+    known = wall[wall != NO_TIME]
+    started, ended = (int(known[0]), int(known[-1])) if len(known) else (NO_TIME, NO_TIME)
+    return Life(int(block["seq"][rows[0]]), int(step[0]), int(step[-1]), int(step.max()), started, ended)
+
+
+def _joined(a: Life, b: Life) -> Life:
+    """One life that two blocks hold in turn."""
+    return Life(
+        a.start,
+        a.first_step,
+        b.last_step,
+        max(a.max_step, b.max_step),
+        b.started if a.started == NO_TIME else a.started,
+        a.ended if b.ended == NO_TIME else b.ended,
+    )
