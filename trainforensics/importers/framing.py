@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import zlib
+import gzip
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -39,7 +39,9 @@ class BlockReader:
     """Reads a stream in large blocks; a broken archive ends the stream and leaves its reason in `error`."""
 
     def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
+        # A buffer around gzip loses, at damage, what it had gathered; gzip's own read1 does not.
+        raw = getattr(stream, "raw", None)
+        self._read1 = raw.read1 if isinstance(raw, gzip.GzipFile) else stream.read1  # type: ignore[attr-defined]
         self.error = ""
 
     def read(self, size: int) -> bytes:
@@ -48,9 +50,8 @@ class BlockReader:
         missing = size
         while missing and not self.error:
             try:
-                # One raw read at a time: what was decompressed before the damage is kept.
-                part = self._stream.read1(missing)  # type: ignore[attr-defined]
-            except (EOFError, OSError, ValueError, zlib.error) as error:
+                part = self._read1(missing)
+            except Exception as error:  # each decompressor has errors of its own
                 self.error = str(error) or type(error).__name__
                 break
             if not part:

@@ -35,12 +35,12 @@ class Batch:
     losses: tuple[Loss, ...]
 
 
-def read_batches(stream: BinaryIO, start: int = 0, read_bytes: int = READ_BYTES) -> Iterator[Batch]:
-    """Records from byte `start` on, a few MB at a time."""
+def read_batches(stream: BinaryIO, header: bytes = b"", read_bytes: int = READ_BYTES) -> Iterator[Batch]:
+    """Records of a file that begins with `header`, a few MB at a time. A damaged header is searched for chunks."""
     reader = BlockReader(stream)
-    reader.read(start)
-    log = _Log(start)
-    data = reader.read(read_bytes)
+    data = reader.read(len(header))
+    log = _Log(len(header) if data == header else 0)
+    data = (b"" if data == header else data) + reader.read(read_bytes)
     while data:
         more = reader.read(read_bytes)
         yield log.take(data, final=not more)
@@ -125,13 +125,13 @@ class _Log:
     def _search(self, data: bytes, view: memoryview, at: int, limit: int) -> int:
         """The next place where a chunk begins, or where to go on searching."""
         near = min(at + _SEARCH_BYTES, limit)
-        kinds = np.frombuffer(data, np.uint8)[at + 6 : near + 6]
-        for candidate in (np.flatnonzero((kinds >= FULL) & (kinds <= LAST)) + at).tolist():
-            if _chunk(data, view, candidate)[0]:
-                return int(candidate)
+        found = _first_chunk(data, view, at, near)
+        if found is not None:
+            return found
         for block in range(near + -(self._offset + near) % BLOCK_BYTES, limit, BLOCK_BYTES):
             if _chunk(data, view, block)[0]:
-                return block
+                before = _first_chunk(data, view, max(near, block - BLOCK_BYTES), block)
+                return block if before is None else before
         return limit
 
     def _end(self, data: bytes, size: int) -> None:
@@ -167,6 +167,15 @@ def _chunk(data: bytes, view: memoryview, at: int) -> tuple[int, int]:
     if FULL <= kind <= LAST and end <= len(data) and crc32(view[at + 6 : end]) == checksum:
         return kind, end
     return 0, at
+
+
+def _first_chunk(data: bytes, view: memoryview, start: int, end: int) -> int | None:
+    """The first position in data[start:end] where a chunk begins."""
+    kinds = np.frombuffer(data, np.uint8)[start + 6 : end + 6]
+    for candidate in (np.flatnonzero((kinds >= FULL) & (kinds <= LAST)) + start).tolist():
+        if _chunk(data, view, candidate)[0]:
+            return int(candidate)
+    return None
 
 
 def _zeros(data: bytes, at: int) -> int:

@@ -107,17 +107,16 @@ class _Chain:
             at = int(ends[until - 1]) if until > index else positions[index]
             if good[stop]:
                 continue
-            at = positions[stop]
-            if not whole[stop] and not final:
+            at, end = positions[stop], int(ends[stop])
+            if not final and end + HEADER_BYTES > len(data):
                 break
             if whole[stop]:
                 self._lose("corrupt", at, "checksum does not match")
             else:
                 self._lose("truncated", at, _CUT)
-            end = int(ends[stop])
             # The length is sound: step over the record, unless bytes were lost or added and no head follows there.
-            stepped = end + HEADER_BYTES > len(data) or positions[bisect_left(positions, end)] == end
-            at = end if whole[stop] and stepped else positions[stop + 1]
+            stepped = whole[stop] and positions[bisect_left(positions, end)] == end
+            at = end if stepped else at + 1
         self._end_block(data, at, index < len(heads), final)
         chosen = np.concatenate(kept) if kept else np.zeros(0, np.int64)
         losses, self._losses = tuple(self._losses), []
@@ -137,7 +136,7 @@ class _Chain:
                     self._lose("truncated", at, _CUT)
                 else:
                     self._lose("corrupt", at, _NO_RECORD)
-            self._close(size)
+            self._close(size, followed=False)
             self.consumed = size
         elif record_pending:
             self.consumed = at
@@ -151,9 +150,11 @@ class _Chain:
         if self._damage is None:
             self._damage = (kind, self._offset + at, reason)
 
-    def _close(self, at: int) -> None:
+    def _close(self, at: int, followed: bool = True) -> None:
         if self._damage is not None:
             kind, offset, reason = self._damage
+            if followed and kind == "truncated":
+                kind, reason = "corrupt", _NO_RECORD
             self._losses.append(Loss(kind, self._records, offset, self._offset + at - offset, reason))
             self._damage = None
 
@@ -185,6 +186,8 @@ def _payloads_match(data: bytes, starts: _Ints, sizes: _Ints) -> NDArray[np.bool
 
 def _words(bytes_: NDArray[np.uint8], positions: _Ints) -> _Words:
     """The little-endian uint32 at each position."""
+    if not len(positions):
+        return np.zeros(0, np.uint32)
     return np.ascontiguousarray(sliding_window_view(bytes_, 4)[positions]).view("<u4")[:, 0]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 from trainforensics.importers import protowire as wire
 from trainforensics.importers.histogram import quantiles
 
+_ASSIGNMENT = re.compile(r"([\w./-]+)\s*[:=]\s*(\S+)")
 _MAX_WORD = 200  # a text of one word up to this length is a setting (Megatron writes each argument so)
 
 
@@ -77,7 +79,7 @@ def _numbers(tag: str, values: Mapping[str, float]) -> Iterator[Number]:
 
 def _text(tag: str, parts: list[str]) -> Iterator[Found]:
     text = "\n".join(parts)
-    settings = _json_object(text) or _markdown_table(text)
+    settings = _json_object(text) or _markdown_table(text) or _assignments(text)
     if settings:
         yield settings
     elif 0 < len(text) <= _MAX_WORD and len(text.split()) == 1:
@@ -102,6 +104,12 @@ def _markdown_table(text: str) -> dict[str, str]:
     if len(rows) < 3 or any(len(row) != 2 for row in rows) or set("".join(rows[1])) - set("-:| "):
         return {}
     return dict(rows[2:])
+
+
+def _assignments(text: str) -> dict[str, str]:
+    """Lines that each set one name to one word ("lr: 0.0003"), at least two of them."""
+    found = [_ASSIGNMENT.fullmatch(line.strip()) for line in text.strip().splitlines()]
+    return {match[1]: match[2] for match in found if match} if len(found) > 1 and all(found) else {}
 
 
 def _hyperparameters(content: bytes) -> Iterator[dict[str, Any]]:

@@ -19,8 +19,7 @@ from trainforensics.model import Axis, Event, ReadWarning
 
 FORMAT = "wandb-offline"
 
-_MAGIC = b":W&B\xe1\xbe"
-_FILE_HEADER_BYTES = 7
+_HEADER = b":W&B\xe1\xbe\x00"  # name, magic number, version
 _CONSOLE_BYTES = 4096  # of text in one event
 _OWN_COLUMNS = frozenset({wandb_axis.OWN_COUNTER, "_timestamp", "_runtime"})
 _RUN_FIELDS = ("run_id", "entity", "project", "display_name", "run_group", "job_type", "sweep_id", "host", "notes")
@@ -31,7 +30,7 @@ _Floats = NDArray[np.float64]
 
 def sniff(head: Head) -> float:
     """1 for the magic number of a `.wandb` file; less for one whose first bytes are damaged."""
-    if head.data.startswith(_MAGIC):
+    if head.data.startswith(_HEADER[:6]):
         return 1.0
     return 0.6 if head.name.endswith(".wandb") else 0.0
 
@@ -40,7 +39,7 @@ def read(source: Source) -> Iterator[Record]:
     """Stream history and system metrics as points; configuration, console text, restarts and the exit beside them."""
     run = _RunFile(source.label)
     with open_binary(source.path) as stream:
-        for batch in leveldb.read_batches(stream, _FILE_HEADER_BYTES):
+        for batch in leveldb.read_batches(stream, _HEADER):
             yield from run.records(batch)
     yield from run.end()
 
@@ -90,8 +89,9 @@ class _RunFile:
         yield from self._placed_events()
         if self._clock.axis:
             yield self._clock.axis
-        summary = nested((path_of(head), value) for head, value in self._summary.items() if not self._history.has(head))
-        summary = {name: value for name, value in summary.items() if not name.startswith("_")}
+        paths = ((path_of(head), value) for head, value in self._summary.items())
+        logged = self._history.by_name
+        summary = nested((path, value) for path, value in paths if ".".join(path) not in logged and path[0][:1] != "_")
         if summary:
             yield Config({"summary": summary})
         if self._losses > MAX_WARNINGS:

@@ -43,10 +43,6 @@ class Columns:
         self.by_name: dict[str, Column] = {}
         self._lists: dict[str, list[float]] = {}  # of the current row: the parts of histograms
 
-    def has(self, head: bytes) -> bool:
-        """Whether the bytes before an item's value name a column."""
-        return head in self._by_head
-
     def unknown(self, items: Iterable[bytes]) -> dict[bytes, bytes]:
         """Key and value, as `split` gives them, of the items that name no column."""
         by_head = self._by_head
@@ -155,7 +151,7 @@ def path_of(head: bytes) -> Path:
     """The names in an item's key: one, or several where a mapping was logged."""
     found = [(number, head[start:end]) for number, _, start, end in wire.fields(head)]
     names = [name for number, name in found if number == _NESTED_KEY] or [name for _, name in found]
-    return tuple(text(name) for name in names)
+    return tuple(text(name) for name in names) or ("",)
 
 
 def nested(items: Iterable[tuple[Path, bytes]]) -> dict[str, Any]:
@@ -170,7 +166,7 @@ def nested(items: Iterable[tuple[Path, bytes]]) -> dict[str, Any]:
         for name in path[:-1]:
             inner = level.get(name)
             level[name] = level = inner if isinstance(inner, dict) else {}
-        level[path[-1] if path else ""] = found
+        level[path[-1]] = found
     return root
 
 
