@@ -54,7 +54,8 @@ SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, 0.0, 1.0, -1.0, 1e300, -1e300,
 
 def run_all(signals: Signals) -> None:
     for module in DETECTORS:
-        outcome = module.detect(signals, {p.name: p.default for p in module.META.params})
+        with np.errstate(all="ignore"):  # as the engine does
+            outcome = module.detect(signals, {p.name: p.default for p in module.META.params})
         assert isinstance(outcome, Fired | Clear | NotApplicable)
         if isinstance(outcome, Fired):
             for finding in outcome.findings:

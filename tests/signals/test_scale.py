@@ -7,7 +7,7 @@ import pytest
 from factories import make_curve, make_signals
 
 from trainforensics.model import Event
-from trainforensics.signals.scale import loss_scale, low_precision, skipped_by_scaler
+from trainforensics.signals.scale import loss_scale, low_precision, skipped_by_scaler, skips_per_row
 
 
 def test_reductions_and_search() -> None:
@@ -58,3 +58,12 @@ def test_what_the_configuration_says_of_precision(config: dict[str, Any], low: b
 
 def test_nothing_logged() -> None:
     assert loss_scale(make_signals({"train_loss": np.ones(5)})) is None
+
+
+def test_a_scale_of_another_sort_is_none() -> None:
+    assert loss_scale(make_signals({"loss_scale": np.linspace(10, 1, 300)})) is None
+
+
+def test_skips_from_flags_counts_and_totals() -> None:
+    assert skips_per_row(np.array([0.0, 1.0, 0.0, 2.0])).tolist() == [0, 1, 0, 2]
+    assert skips_per_row(np.array([0.0, 1.0, 1.0, 3.0])).tolist() == [0, 1, 0, 2]

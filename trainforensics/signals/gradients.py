@@ -18,6 +18,7 @@ START_SHARE, START_POINTS = 0.05, 10  # of the log: warm-up moves gradients by i
 SUDDEN = 3  # points
 BLOCK = 16
 MIN_FACTOR = 4.0  # below what any detector asks for
+STEEP = 30.0  # times the level: by then a geometric climb has shown its slope
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,10 +108,10 @@ def _explosion(curve: Curve, e: Excursion, n: int) -> Explosion:
 
 def _beginning(value: Floats, e: Excursion, level: float) -> int:
     """Where a climb turns steep: a norm may drift upwards for long before it explodes."""
-    above = np.flatnonzero(value[e.onset : e.end + 1] > MIN_FACTOR * level)
-    if not len(above):
-        return e.onset
-    return e.onset + knee(np.log(value[e.onset : e.onset + int(above[0]) + 1]))
+    climb = value[e.onset : e.end + 1]
+    far = min(STEEP * level, float(climb.max()))
+    low = max(0, e.onset - BLOCK)
+    return low + knee(np.log(value[low : e.onset + int(np.argmax(climb >= far)) + 1]))
 
 
 def loss_moved(signals: Signals, start: int, stop: int) -> bool:

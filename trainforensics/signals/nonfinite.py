@@ -32,6 +32,7 @@ STATE_ROLES = (
 )  # fmt: skip
 MIN_LIFE = 3  # bad points at the end of a process life that was started again
 SKIP_ROWS = 20  # a scaler's search or a short burst; longer is not a normal skip
+START_ROWS = 5  # a search for the loss scale that the log does not show
 BY_CONSTRUCTION = 0.05  # share of points above which an auxiliary series is NaN by its making
 _NAN_MESSAGE = re.compile(r"\bloss\b.{0,30}\b(is|was|became|=|:)\s*['\"]?(nan|inf)", re.IGNORECASE)
 
@@ -224,7 +225,8 @@ def _lost_lives(losses: list[_Bad]) -> list[Episode]:
                 if start is None or len(life) - start < MIN_LIFE or int(curve.segment[edge]) in found:
                     continue
                 i = int(life[start])
-                before = int(curve.step[i - 1]) if start > 0 else None
+                earlier = bad.curve.step[bad.curve.step < curve.step[i]]
+                before = int(earlier[-1]) if len(earlier) else None
                 found[int(curve.segment[edge])] = Episode(
                     "nan-onset", curve.series, (int(curve.step[i]),), before, int(curve.step[edge]),
                     float(curve.value[i]), len(life) - start, int(curve.segment[edge]), bad.disguise,
@@ -265,7 +267,7 @@ def _without(bad: _Bad, onset: Episode | None) -> _Bad:
 
 def _transients(signals: Signals, losses: list[_Bad], onset: Episode | None) -> list[Episode]:
     """The loss, of the whole or of a rank, was bad and came back; else one of its components did."""
-    bad = [entry for entry in losses if entry.mask.any() and not entry.mask.all()]
+    bad = [entry for entry in map(_without_placeholder, losses) if entry.mask.any() and not entry.mask.all()]
     component = False
     if not bad and onset is None:
         component = True
@@ -287,6 +289,14 @@ def _transients(signals: Signals, losses: list[_Bad], onset: Episode | None) -> 
             component, "recovered", tuple(others[:8]),
         )
     ]  # fmt: skip
+
+
+def _without_placeholder(bad: _Bad) -> _Bad:
+    """A lone NaN in the very first row is what a trainer prints before it has trained."""
+    mask = bad.mask.copy()
+    if len(mask) > 1 and mask[0] and not mask[1]:
+        mask[0] = False
+    return _Bad(bad.curve, mask, bad.disguise)
 
 
 def _bad_component(signals: Signals, curve: Curve, losses: list[_Bad]) -> _Bad | None:
@@ -398,6 +408,7 @@ def _own_faults(signals: Signals, curve: Curve, mask: Bools, losses: list[_Bad])
         return mask
     kept = np.ones(len(first), dtype=bool)
     short = last - first < SKIP_ROWS
+    kept &= (first > 0) | (last >= START_ROWS) | (last == len(mask) - 1)
     kept &= ~(short & skipped_by_scaler(signals, curve.step[first], curve.step[last]))
     scale = loss_scale(signals)
     if scale is not None and scale.decay is not None:

@@ -21,6 +21,7 @@ from trainforensics.signals.run import Signals
 SEARCH_ROWS, SEARCH_STEPS = 3, 8
 # One growth multiplies by two; a jump by eight between two rows is a scaler that starts again.
 RESET_DOUBLINGS = 3.0
+MIN_MOVE = 0.3  # doublings
 FLOOR = 1.0
 
 _ATTEMPT = re.compile(r"[Aa]ttempted loss scale:\s*([\d.eE+]+),\s*reducing to\s*([\d.eE+-]+)")
@@ -70,16 +71,35 @@ def loss_scale(signals: Signals) -> LossScale | None:
 
 
 def skipped_by_scaler(signals: Signals, first: Ints, last: Ints | None = None) -> Bools:
-    """Which stretches of steps, shape (n,), saw the dynamic loss scale fall: the scaler dropped that update."""
+    """Which stretches of steps, shape (n,), the dynamic loss scaler skipped: its scale fell, or it counted a skip.
+
+    A scaler with hysteresis skips once or twice before it lowers the scale.
+    """
+    skipped = np.zeros(len(first), dtype=bool)
     scale = loss_scale(signals)
-    if scale is None or not scale.dynamic or not len(scale.reduced):
-        return np.zeros(len(first), dtype=bool)
+    if scale is None or not scale.dynamic:
+        return skipped
     last = first if last is None else last
     spread = np.diff(scale.step)
     slack = max(1, int(np.median(spread))) if len(spread) and spread.any() else 1
-    reduced = np.sort(scale.reduced)
-    fell: Bools = np.searchsorted(reduced, last + 2 * slack, side="right") > np.searchsorted(reduced, first - slack)
-    return fell
+    noted = [np.sort(scale.reduced)]
+    for role in ("skipped_steps", "overflow"):
+        curve = signals.curve(role)
+        if curve is not None:
+            curve = curve.only_finite()
+            noted.append(curve.step[skips_per_row(curve.value) > 0])
+    for steps in noted:
+        skipped |= np.searchsorted(steps, last + 2 * slack, side="right") > np.searchsorted(steps, first - slack)
+    return skipped
+
+
+def skips_per_row(value: Floats) -> Floats:
+    """Skipped updates of each row from counts, flags, or a running total (which never falls); shape (n,)."""
+    if not len(value):
+        return value
+    change = np.diff(value, prepend=value[0])
+    running = bool((change >= 0).all()) and value[-1] > value[0]
+    return np.clip(change if running else value, 0, None)
 
 
 def low_precision(signals: Signals) -> bool:
@@ -102,7 +122,11 @@ def _loss_scale(signals: Signals) -> LossScale | None:
     curve = signals.curve("loss_scale")
     if curve is not None:
         curve = curve.take(curve.finite & (curve.value > 0))
-        if len(curve) and np.ptp(curve.value) > 0:
+        moves = np.abs(np.diff(np.log2(curve.value)))
+        moves = moves[moves > 0]
+        if len(moves) and float(np.mean(moves > MIN_MOVE)) < 0.8:
+            return None  # a scale of another sort: loss scales move by factors of two
+        if len(moves):
             return _from_curve(signals, curve)
     messages = _messages(signals.events)
     if messages:
@@ -221,7 +245,7 @@ def _decay(
     others = np.delete(depth, deepest)
     usual = float(np.quantile(others, 0.75)) if len(others) >= 3 else 0.0
     regained = float(doublings[rows[-1] + 1 :].clip(min=0).sum())
-    recovery: Recovery = "recovered" if regained >= halvings - 1 else "partial" if regained > 0 else "unrecovered"
+    recovery: Recovery = "unrecovered" if not regained else "recovered" if regained >= halvings - 1 else "partial"
     start = float(before[rows[0]])
     low = start * 2.0**-halvings
     stuck = at_floor >= 5 and low <= FLOOR

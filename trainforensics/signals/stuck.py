@@ -58,6 +58,8 @@ def _stuck(signals: Signals) -> Stuck | None:
     first = lasting_start(curve.value == value, 0.95)
     if first is None or n - first < (MIN_ZERO if value == 0 else MIN_OTHER) or n - first < MIN_SHARE * n:
         return None
+    if _another_lives(signals, curve, int(curve.step[first])):
+        return None
     gradients = _gradients(signals, curve)
     level = middle(curve.value[max(0, first - 20) : first])
     reason = _reason(signals, curve, first, value, gradients)
@@ -67,6 +69,16 @@ def _stuck(signals: Signals) -> Stuck | None:
     logged = inside[~np.isnan(inside)]
     gradient = float(np.median(logged)) if len(logged) else float("nan")
     return Stuck(curve, first, n - 1, value, reason, level, gradient)
+
+
+def _another_lives(signals: Signals, curve: Curve, step: int) -> bool:
+    """Whether a second account of the training loss moves meanwhile, so that this one is a placeholder."""
+    for other in signals.curves("train_loss"):
+        if other.series != curve.series and other.series.rank is None and other.series.domain is None:
+            value = other.value[other.finite & (other.step >= step)]
+            if len(value) >= MIN_ZERO and float(np.ptp(value)) > 0:
+                return True
+    return False
 
 
 def _gradients(signals: Signals, curve: Curve) -> Floats:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from factories import make_signals
+from factories import make_curve, make_signals
 
 from trainforensics.detectors.gradients import vanishing_gradient
 from trainforensics.detectors.loss import loss_zero
@@ -65,3 +65,8 @@ def test_a_plateau_printed_to_two_decimals_is_quiet() -> None:
 def test_the_first_value_repeated_for_a_while_is_quiet() -> None:
     warm = np.r_[np.full(30, 0.6931), 0.69 - 0.001 * np.arange(270)]
     assert isinstance(loss_zero.detect(make_signals({"train_loss": warm, "grad_norm": NORM}), {}), Clear)
+
+
+def test_a_placeholder_beside_the_real_loss_is_quiet() -> None:
+    curves = [make_curve(np.zeros(N), name="loss_total"), make_curve(LOSS, name="loss", series_id=1)]
+    assert isinstance(loss_zero.detect(make_signals(curves), {}), Clear)

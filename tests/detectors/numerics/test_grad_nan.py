@@ -93,3 +93,21 @@ def test_a_norm_that_was_never_computed_is_quiet() -> None:
 @pytest.mark.parametrize("role", ["train_loss", "learning_rate"])
 def test_without_gradients(role: str) -> None:
     assert isinstance(grad_nan.detect(make_signals({role: LOSS}), {}), NotApplicable)
+
+
+def test_the_first_rows_of_a_run_whose_scale_is_not_logged_are_quiet() -> None:
+    assert isinstance(grad_nan.detect(make_signals({"train_loss": LOSS, "grad_norm": nan_at(0, 1, 2)}), {}), Clear)
+
+
+def test_skips_of_a_scaler_with_hysteresis_are_quiet() -> None:
+    scale, skipped = np.where(np.arange(N) < 200, 2048.0, 4096.0), np.zeros(N)
+    skipped[300] = 1
+    curves = {"train_loss": LOSS, "grad_norm": nan_at(300), "loss_scale": scale, "skipped_steps": skipped}
+    assert isinstance(grad_nan.detect(make_signals(curves), {}), Clear)
+
+
+def test_a_norm_that_grew_until_it_overflowed_is_told_as_an_explosion() -> None:
+    norm = np.exp(0.1 * RNG.standard_normal(N) + np.maximum(0, np.arange(N) - 150) / 2)
+    norm[norm > 1e30] = np.inf
+    flat = 2 + 0.05 * RNG.standard_normal(N)
+    assert isinstance(grad_nan.detect(make_signals({"train_loss": flat, "grad_norm": norm}), {}), Clear)

@@ -57,3 +57,21 @@ def test_a_table_that_fills_evaluation_rows_with_nan_is_quiet() -> None:
     val = np.full(300, np.nan)
     val[::50] = 2.1
     assert isinstance(transient_nan.detect(make_signals({"train_loss": loss, "val_loss": val}), {}), Clear)
+
+
+def test_a_placeholder_in_the_first_row_is_quiet() -> None:
+    loss = LOSS.copy()
+    loss[0] = np.nan
+    assert isinstance(transient_nan.detect(make_signals({"train_loss": loss}), {}), Clear)
+
+
+def test_rows_that_lose_their_loss_for_a_while() -> None:
+    step = np.arange(300)
+    norm = NORM.copy()
+    norm[150] = np.nan
+    kept = step != 150
+    curves = [make_curve(LOSS[kept], step=step[kept]), make_curve(norm, "grad_norm", step=step, series_id=1)]
+    (found,) = fired(make_signals(curves)).findings
+    assert (found.onset_step, found.end_step) == (150, 150)
+    scale = make_curve(np.where(step < 150, 2048.0, 1024.0), "loss_scale", step=step, series_id=2)
+    assert isinstance(transient_nan.detect(make_signals([*curves, scale]), {}), Clear)

@@ -26,8 +26,6 @@ Parameters:
 
 from __future__ import annotations
 
-import numpy as np
-
 from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome, Scope
@@ -48,7 +46,6 @@ META = Meta(
 )
 
 
-@np.errstate(all="ignore")
 def detect(signals: Signals, params: Params) -> Outcome:
     """Report the activations that left their level first."""
     curves = [curve for role in ROLES for curve in signals.curves(role)]

@@ -46,7 +46,6 @@ META = Meta(
 )
 
 
-@np.errstate(all="ignore")
 def detect(signals: Signals, params: Params) -> Outcome:
     """Report the attention that collapsed first."""
     entropy, logits = signals.curves("attention_entropy"), signals.curves("attention_logit_max")

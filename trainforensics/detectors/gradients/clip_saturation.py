@@ -50,7 +50,6 @@ _THRESHOLD = re.compile(
 )
 
 
-@np.errstate(all="ignore")
 def detect(signals: Signals, params: Params) -> Outcome:
     """Report clipping on nearly every step."""
     if not any(signals.has(role) for role in ("grad_norm", "clip_ratio", "clip_events")):

@@ -26,8 +26,6 @@ Parameters:
 
 from __future__ import annotations
 
-import numpy as np
-
 from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
@@ -46,7 +44,6 @@ META = Meta(
 )
 
 
-@np.errstate(all="ignore")
 def detect(signals: Signals, params: Params) -> Outcome:
     """Report lasting explosions one by one, bursts as one recurring finding."""
     if not signals.has("grad_norm"):

@@ -47,7 +47,6 @@ META = Meta(
 MIN_POINTS = 20
 
 
-@np.errstate(all="ignore")
 def detect(signals: Signals, params: Params) -> Outcome:
     """Report a ratio that left the band for good."""
     if any(e.kind == "nan-onset" for e in nonfinite(signals)):

@@ -39,7 +39,6 @@ META = Meta(kind=KINDS["vanishing-gradient"], uses=("*",))
 NAMED = 5
 
 
-@np.errstate(all="ignore")
 def detect(signals: Signals, params: Params) -> Outcome:  # noqa: ARG001
     """Report a gradient that is next to nothing beside a loss that stands still."""
     if not signals.has("grad_norm"):

@@ -41,7 +41,6 @@ MEANING = {
 }
 
 
-@np.errstate(all="ignore")
 def detect(signals: Signals, params: Params) -> Outcome:  # noqa: ARG001
     """Report a loss that stands still and hides no NaN."""
     if not signals.has("train_loss"):

@@ -13,7 +13,7 @@ Evidence:
 False positives:
     A loss scaler meets an infinite gradient each time its scale has grown too far, skips that update and halves the
     scale: such steps, and its search at the start, are set aside. A series that was never computed is NaN throughout
-    while the loss falls.
+    while the loss falls. A norm that grew until it overflowed is reported as an explosion.
 
 Example:
     grad_norm is NaN at 30 single steps, always when the same two documents are in the batch; the loss stays near 2.1.
@@ -24,25 +24,31 @@ Parameters:
 
 from __future__ import annotations
 
-import numpy as np
-
 from trainforensics.detectors.base import Meta, Params
 from trainforensics.detectors.numerics.episodes import finding, name_of
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Signals
+from trainforensics.signals.gradients import explosions
 from trainforensics.signals.nonfinite import STATE_ROLES, Episode, nonfinite
 
 META = Meta(kind=KINDS["grad-nan"], uses=("*",))
 
 
-@np.errstate(all="ignore")
 def detect(signals: Signals, params: Params) -> Outcome:  # noqa: ARG001
     """Report gradients that were not finite beside a finite loss."""
     if not any(signals.has(role) for role in STATE_ROLES):
         return NotApplicable("no gradient norm is logged", "the gradient norm before clipping")
-    found = tuple(_finding(signals, e) for e in nonfinite(signals) if e.kind == "grad-nan")
-    return Fired(found) if found else Clear()
+    found = [e for e in nonfinite(signals) if e.kind == "grad-nan" and not _outgrown(signals, e)]
+    return Fired(tuple(_finding(signals, e) for e in found)) if found else Clear()
+
+
+def _outgrown(signals: Signals, episode: Episode) -> bool:
+    """Whether the norm is infinite because it had been exploding until then: one happening, told as the explosion."""
+    return episode.end is None and any(
+        e.lasting and e.recovery != "recovered" and e.onset < e.end and int(e.curve.step[e.onset]) < episode.onsets[0]
+        for e in explosions(signals)
+    )
 
 
 def _finding(signals: Signals, episode: Episode) -> Finding:

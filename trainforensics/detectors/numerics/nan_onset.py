@@ -25,8 +25,6 @@ Parameters:
 
 from __future__ import annotations
 
-import numpy as np
-
 from trainforensics.detectors.base import Meta, Params
 from trainforensics.detectors.numerics.episodes import DISGUISES, finding, name_of
 from trainforensics.kinds import KINDS
@@ -37,7 +35,6 @@ from trainforensics.signals.nonfinite import Episode, nonfinite
 META = Meta(kind=KINDS["nan-onset"], uses=("*",))
 
 
-@np.errstate(all="ignore")
 def detect(signals: Signals, params: Params) -> Outcome:  # noqa: ARG001
     """Report the loss that is not finite to the end, and each earlier process life that ended so."""
     if not signals.has("train_loss"):

@@ -24,8 +24,6 @@ Parameters:
 
 from __future__ import annotations
 
-import numpy as np
-
 from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
@@ -39,7 +37,6 @@ META = Meta(
 )
 
 
-@np.errstate(all="ignore")
 def detect(signals: Signals, params: Params) -> Outcome:
     """Report the deepest decay of the loss scale."""
     scale = loss_scale(signals)

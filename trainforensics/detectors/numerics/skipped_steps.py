@@ -33,7 +33,7 @@ from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable,
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.curve import Floats, Ints
 from trainforensics.signals.nonfinite import nonfinite
-from trainforensics.signals.scale import loss_scale
+from trainforensics.signals.scale import loss_scale, skips_per_row
 
 META = Meta(
     kind=KINDS["skipped-steps"],
@@ -47,7 +47,6 @@ START_STEPS = 40  # a search from 2^32 takes at most 32 updates
 WINDOWS = (4, 16, 64, 256, 1024)  # rows
 
 
-@np.errstate(all="ignore")
 def detect(signals: Signals, params: Params) -> Outcome:
     """Report the least probable stretch of skipped updates."""
     counted = _counts(signals)
@@ -88,20 +87,13 @@ def _counts(signals: Signals) -> tuple[str, Ints, Floats] | None:
         if curve is not None:
             curve = curve.only_finite()
             if len(curve) >= 3:
-                return curve.name, curve.step, _without_start(signals, curve, _per_row(curve.value))
+                return curve.name, curve.step, _without_start(signals, curve, skips_per_row(curve.value))
     scale, loss = loss_scale(signals), signals.curve("train_loss")
     if scale is None or loss is None or scale.name != "overflow messages" or len(loss) < 3:
         return None
     row = np.clip(np.searchsorted(loss.step, scale.reduced), 0, len(loss) - 1)
     count = np.bincount(row, minlength=len(loss)).astype(float)
     return scale.name, loss.step, _without_start(signals, loss, count)
-
-
-def _per_row(value: Floats) -> Floats:
-    """Counts per row from counts, flags, or a running total (which never falls)."""
-    change = np.diff(value, prepend=value[0])
-    running = bool((change >= 0).all()) and value[-1] > value[0]
-    return np.clip(change if running else value, 0, None)
 
 
 def _without_start(signals: Signals, curve: Curve, count: Floats) -> Floats:

@@ -23,8 +23,6 @@ Parameters:
 
 from __future__ import annotations
 
-import numpy as np
-
 from trainforensics.detectors.base import Meta, Params
 from trainforensics.detectors.numerics.episodes import finding, name_of
 from trainforensics.kinds import KINDS
@@ -35,7 +33,6 @@ from trainforensics.signals.nonfinite import Episode, nonfinite
 META = Meta(kind=KINDS["transient-nan"], uses=("*",))
 
 
-@np.errstate(all="ignore")
 def detect(signals: Signals, params: Params) -> Outcome:  # noqa: ARG001
     """Report a loss that was not finite for a while."""
     if not any(curve.series.role == "train_loss" or "loss" in curve.name for curve in signals.every_curve()):

@@ -45,7 +45,6 @@ META = Meta(
 _ZEROS = re.compile(r"(grad\w*[/_.\- ]?(zero|underflow)|(zero|underflow)\w*[/_.\- ]?(grad|frac))", re.IGNORECASE)
 
 
-@np.errstate(all="ignore")
 def detect(signals: Signals, params: Params) -> Outcome:
     """Report gradients that low precision turned into zero."""
     zeros = [curve for curve in signals.every_curve() if _ZEROS.search(curve.name)]
