@@ -73,6 +73,25 @@ def test_a_close_up_marks_onset_peak_end_and_precursors() -> None:
     assert 210 < right < 300
 
 
+def test_an_incident_that_recurs_is_shown_at_its_highest() -> None:
+    run = burst(occurrences=(20, 200, 215, 390), precursors=())
+    figure = plots.close_up_of(narrative.pages(run)[0], run, signals())
+    assert figure is not None
+    assert figure.texts[0].get_text() == "runs/a: Instant burst, 4 times from step 20 on: step 200"
+    assert lines_at(figure.axes[0]) == [200, 203, 210, 215]
+    left, right = figure.axes[0].get_xlim()
+    assert 150 < left < 165
+    assert 235 < right < 250
+
+
+def test_steps_that_a_restart_undid_are_shown_and_explained() -> None:
+    old = make_curve(np.full(20, 2.0), step=np.arange(201, 221))
+    curve = make_curve(np.full(N, 2.0), superseded=old)
+    figure = plots.timeline(make_run(), make_signals([curve]))
+    assert figure is not None
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["undone by the restart"]
+
+
 def test_the_incidents_own_series_comes_first_even_if_it_is_no_main_signal() -> None:
     curves = [
         *(curve for group in signals().by_role.values() for curve in group),

@@ -18,6 +18,7 @@ LOG_FROM = 100.0  # largest to smallest value from which a positive series is sh
 ROOM = 8.0  # widths of the central 96 % of the values that the axis may span before it is cut
 MARKERS_BELOW = 120
 NAN_COLOUR = "#D55E00"
+SUPERSEDED_COLOUR = "#999999"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ def draw(axes: Axes, curve: Curve, colour: str, text: str, *, scale: str = "auto
     if len(finite):
         view = limits(finite.value, allow_log=scale == "auto")
         if curve.superseded is not None:
-            _line(axes, curve.superseded, "#999999", 1)
+            _line(axes, curve.superseded, SUPERSEDED_COLOUR, 1)
         _line(axes, curve, colour, 2)
         _set_limits(axes, finite, view, scale)
         _mark_cut(axes, finite, axes.get_ylim(), colour)

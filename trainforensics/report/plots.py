@@ -95,7 +95,7 @@ def timeline(result: RunResult, signals: Signals) -> Figure | None:
     for page in found:
         _mark_incident(axes, page, last)
     _number_incidents(axes[0], found)
-    keys = [*_nan_key(lanes), *_mark_lives(axes, result), *_mark_checkpoints(axes[-1], result, found)]
+    keys = [*_value_keys(lanes), *_mark_lives(axes, result), *_mark_checkpoints(axes[-1], result, found)]
     incidents = [("incident (number as in the report)", Line2D([], [], color=ALARM["high"]))] if found else []
     _legend(figure, incidents + keys)
     return figure
@@ -112,11 +112,12 @@ def close_up_of(page: Page, result: RunResult, signals: Signals) -> Figure | Non
     shown = [lane for lane in shown if len(lane.curve)]
     if not shown:
         return None
-    figure, axes = _sheet(shown, f"{result.run}: {heading(page, result)}", result)
+    which = f": {result.axis.unit} {number(_shown_onset(root))}" if len(root.occurrences) > 1 else ""
+    figure, axes = _sheet(shown, f"{result.run}: {heading(page, result)}{which}", result)
     axes[0].set_xlim(*_padded(first, last))
     keys = [
         *_mark_moments(axes, page),
-        *_nan_key(shown),
+        *_value_keys(shown),
         *_mark_lives(axes, result),
         *_mark_checkpoints(axes[-1], result, [page]),
     ]
@@ -154,19 +155,27 @@ def _lane(curve: Curve, main: Sequence[Lane]) -> Lane:
 
 
 def _window(page: Page, lanes: Sequence[Lane]) -> tuple[int, int]:
-    """Steps to show: onset to end with as much again around it, and every precursor."""
+    """Steps to show: onset to end with as much again around it, and every precursor; one onset of those that recur."""
     root, curve = page.root, lanes[0].curve
-    onset = root.onset_step or 0
-    moments = [step for step in (root.peak_step, root.end_step) if step is not None]
-    moments += [effect.onset_step for effect in page.effects if effect.onset_step is not None]
-    end = max([onset, *moments])
-    if root.end_step is None and root.recovery in ("unrecovered", "diverging", "ongoing"):
-        end = max(end, int(curve.step[-1]))
-    start = min([onset, *(sign.step for sign in root.precursors)])
+    start = end = _shown_onset(root)
+    if len(root.occurrences) <= 1:
+        moments = [step for step in (root.peak_step, root.end_step) if step is not None]
+        moments += [effect.onset_step for effect in page.effects if effect.onset_step is not None]
+        end = max([end, *moments])
+        if root.end_step is None and root.recovery in ("unrecovered", "diverging", "ongoing"):
+            end = max(end, int(curve.step[-1]))
+        start = min([start, *(sign.step for sign in root.precursors)])
     context = max(CONTEXT_POINTS * curve.cadence, (end - start) // 2)
     begin = min(int(lane.curve.step[0]) for lane in lanes)
     stop = max(int(lane.curve.step[-1]) for lane in lanes)
     return max(start - context, begin), min(end + context, stop)
+
+
+def _shown_onset(root: Incident) -> int:
+    """The onset shown close up: where it recurs, the last one before the peak."""
+    onsets = _onsets(root)
+    before = [onset for onset in onsets if root.peak_step is not None and onset <= root.peak_step]
+    return before[-1] if before else onsets[0]
 
 
 def _between(curve: Curve, first: int, last: int) -> Curve:
@@ -212,7 +221,8 @@ def _mark_incident(axes: Sequence[Axes], page: Page, last: int) -> None:
     runs_on = root.recovery in ("unrecovered", "diverging", "ongoing")
     end = root.end_step if root.end_step is not None else last if runs_on else root.onset_step
     for axis in axes:
-        axis.axvspan(root.onset_step, max(end, root.onset_step), color=colour, alpha=0.13, linewidth=0, zorder=0)
+        if len(_onsets(root)) == 1:
+            axis.axvspan(root.onset_step, max(end, root.onset_step), color=colour, alpha=0.13, linewidth=0, zorder=0)
         for onset in _onsets(root):
             axis.axvline(onset, color=colour, linewidth=0.9, alpha=0.8, zorder=1)
 
@@ -241,15 +251,16 @@ def _onsets(incident: Incident) -> tuple[int, ...]:
 def _mark_moments(axes: Sequence[Axes], page: Page) -> list[Key]:
     """Onset, peak, end, effects and precursors of one incident as lines through every panel."""
     root, colour = page.root, ALARM[page.root.severity]
-    moments: list[tuple[str, int | None, str, LineStyle]] = [("onset", root.onset_step, colour, "-")]
+    moments: list[tuple[str, int | None, str, LineStyle]] = [("onset", onset, colour, "-") for onset in _onsets(root)]
     if root.peak_step != root.onset_step:
         moments.append(("peak", root.peak_step, "#000000", ":"))
     moments.append((root.recovery or "end", root.end_step, SAFE if root.recovery == "recovered" else colour, "--"))
     moments += [(effect.kind, effect.onset_step, "#CC79A7", "-.") for effect in page.effects]
     moments += [(f"{sign.signal} moved", sign.step, "#56B4E9", "-.") for sign in root.precursors]
-    keys = []
-    for name, step, tint, style in moments[:MAX_KEYS]:
-        if step is None:
+    keys: list[Key] = []
+    left, right = axes[0].get_xlim()
+    for name, step, tint, style in moments:
+        if step is None or not left <= step <= right or len(keys) == MAX_KEYS:
             continue
         for axis in axes:
             axis.axvline(step, color=tint, linestyle=style, linewidth=1.0, zorder=1)
@@ -286,10 +297,14 @@ def _mark_checkpoints(axis: Axes, result: RunResult, pages: Sequence[Page]) -> l
     return keys
 
 
-def _nan_key(lanes: Sequence[Lane]) -> list[Key]:
-    if all(lane.curve.finite.all() for lane in lanes):
-        return []
-    return [("NaN or infinite", Line2D([], [], color=panel.NAN_COLOUR, marker="x", linestyle="", markersize=5))]
+def _value_keys(lanes: Sequence[Lane]) -> list[Key]:
+    keys = []
+    if not all(lane.curve.finite.all() for lane in lanes):
+        mark = Line2D([], [], color=panel.NAN_COLOUR, marker="x", linestyle="", markersize=5)
+        keys.append(("NaN or infinite", mark))
+    if any(lane.curve.superseded is not None and len(lane.curve.superseded) for lane in lanes):
+        keys.append(("undone by the restart", Line2D([], [], color=panel.SUPERSEDED_COLOUR)))
+    return keys
 
 
 def _legend(figure: Figure, keys: Sequence[Key]) -> None:
