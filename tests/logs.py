@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from logwriters import scalar_event, version_event, write_events
+from logwriters import START_TIME, history_record, scalar_event, version_event, write_events, write_wandb
 
 from trainforensics.discovery import discover
 from trainforensics.store.reader import StoredRun, runs_of
@@ -52,6 +52,24 @@ def write_scalars(path: Path, steps: Iterable[int], tag: str = "train/loss", off
     for event in events:
         event.wall_time += offset
     write_events(path, events)
+    return path
+
+
+def write_wandb_run(folder: Path, run_id: str, lines: Iterable[Row], offset: float = 0.0) -> Path:
+    """An offline run's folder as W&B leaves it: the .wandb file and files/config.yaml."""
+    from wandb.proto import wandb_internal_pb2  # noqa: PLC0415
+
+    start = wandb_internal_pb2.Record(num=1)
+    start.run.run_id = run_id
+    start.run.start_time.seconds = int(START_TIME + offset)
+    records = [start]
+    for number, line in enumerate(lines):
+        row = {"_step": line["step"], "_timestamp": START_TIME + offset + number, "train/loss": line["loss"]}
+        records.append(history_record(row, number + 2))
+    (folder / "files").mkdir(parents=True)
+    (folder / "files" / "config.yaml").write_text(f"learning_rate:\n  value: 0.1\nname:\n  value: {run_id}\n")
+    path = folder / f"run-{run_id}.wandb"
+    write_wandb(path, records)
     return path
 
 

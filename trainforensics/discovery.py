@@ -48,6 +48,7 @@ _CHECKPOINT = re.compile(r"^(checkpoint|ckpt|global_?step|iter|step|model|state|
 _RANK_FOLDER = re.compile(r"^rank[-_]?\d+$", re.IGNORECASE)
 _SPLIT_FOLDERS = frozenset({"train", "training", "val", "valid", "validation", "eval", "evaluation", "test"})
 _WANDB_RUN = re.compile(r"^(?:offline-)?run-\d{8}_\d{6}-\w+$")
+_HYDRA = ".hydra"  # where Hydra keeps a run's configuration
 _HF_RUN_DATE = re.compile(r"^[A-Z][a-z]{2}\d{2}_\d{2}-\d{2}-\d{2}_")
 
 
@@ -162,7 +163,7 @@ def _walk_folder(folder: Path, run: _Folder, own: _Folder, walk: _Walk) -> None:
             run.checkpoints.append(Checkpoint(step, _text(path.relative_to(run.path).as_posix())))
         if not is_folder:
             _take_file(entry, path, run, walk)
-        elif not entry.name.startswith(".") and entry.name != "__pycache__":
+        elif entry.name == _HYDRA or not (entry.name.startswith(".") or entry.name == "__pycache__"):
             here = _Folder(f"{own.name}/{entry.name}", path)
             _walk_folder(path, run if _joins(path, run.path, entries) else here, here, walk)
 
@@ -183,7 +184,7 @@ def _joins(folder: Path, run: Path, siblings: list[os.DirEntry[str]]) -> bool:
     name, parent = folder.name, folder.parent
     if any(_closes(above) for above in (parent, *parent.parents) if above != run and above.is_relative_to(run)):
         return True
-    if _RANK_FOLDER.match(name) or _closes(folder) or name in ("wandb", "checkpoints"):
+    if _RANK_FOLDER.match(name) or _closes(folder) or name in ("wandb", "checkpoints", _HYDRA):
         return True
     if name.lower() in _SPLIT_FOLDERS:
         return _splits_one_run(siblings)

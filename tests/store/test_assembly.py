@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,11 +8,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from logs import imported, rows, write_csv, write_jsonl, write_scalars
+from logs import imported, rows, write_csv, write_jsonl, write_scalars, write_wandb_run
 
+from trainforensics.config import Settings
 from trainforensics.discovery import SourceFile
 from trainforensics.importers.base import Points
 from trainforensics.model import Segment
+from trainforensics.signals.load import load
 from trainforensics.store import staging
 from trainforensics.store.assembly import assemble
 
@@ -180,3 +183,43 @@ def test_lives_are_the_same_however_the_points_are_stored(
         (100_000_000, 179_000_000),
         (180_000_000, 319_000_000),
     ]
+
+
+def test_wandb_files_of_one_run_id_are_one_run_and_others_runs_of_their_own(run: Path, tmp_path: Path) -> None:
+    wandb = run / "wandb"
+    write_wandb_run(wandb / "offline-run-20250101_000000-aaa111", "aaa111", rows(range(0, 100)))
+    write_wandb_run(wandb / "offline-run-20250102_000000-aaa111", "aaa111", rows(range(80, 200), seed=1), 90_000)
+    write_wandb_run(wandb / "offline-run-20250103_000000-bbb222", "bbb222", rows(range(0, 100), seed=2), 180_000)
+    (wandb / "latest-run").symlink_to(wandb / "offline-run-20250103_000000-bbb222")
+    stored = imported(tmp_path / "store", run)
+    assert len(stored) == 2
+    first, second = stored.values()
+    assert segments(first) == [(0, 0, 99), (1, 80, 199)]
+    assert segments(second) == [(0, 0, 99)]
+    assert [first.config["name"], second.config["name"]] == ["aaa111", "bbb222"]
+
+
+def test_a_huggingface_folder_with_checkpoints_and_event_files(run: Path, tmp_path: Path) -> None:
+    def state(last: int) -> str:
+        history = [{"loss": 2 + 1 / (i + 1), "step": i, "learning_rate": 0.1} for i in range(10, last + 1, 10)]
+        return json.dumps({"log_history": history, "global_step": last, "max_steps": 300})
+
+    for folder, last in ((run, 300), (run / "checkpoint-100", 100), (run / "checkpoint-200", 200)):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "trainer_state.json").write_text(state(last))
+    write_scalars(run / "runs" / "Jan01_10-00-00_host" / "events.out.tfevents.1.host", range(10, 301, 10))
+    stored = imported(tmp_path / "store", run)
+    assert list(stored) == ["run"]
+    assert [c.step for c in stored["run"].checkpoints] == [100, 200]
+    signals = load(stored["run"], Settings())
+    (loss,) = signals.curves("train_loss")
+    assert len(loss) == 30
+    assert len(stored["run"].segments) == 1
+
+
+def test_configuration_in_a_folder_of_its_own(run: Path, tmp_path: Path) -> None:
+    write_jsonl(run / "metrics.jsonl", rows(range(50)))
+    (run / ".hydra").mkdir()
+    (run / ".hydra" / "config.yaml").write_text("optimizer:\n  lr: 0.1\n")
+    stored = imported(tmp_path / "store", run)["run"]
+    assert "0.1" in str(stored.config)

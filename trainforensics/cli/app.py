@@ -42,7 +42,13 @@ def _describe(
 
 def build() -> typer.Typer:
     """The application with every command that is there."""
-    app = typer.Typer(name="trainforensics", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+    app = typer.Typer(
+        name="trainforensics",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,  # help rendered by rich takes three times as long to appear
+    )
     app.callback()(_describe)
     for name, module in COMMANDS.items():
         qualified = f"trainforensics.cli.{module}"

@@ -29,7 +29,7 @@ class Color(StrEnum):
 
 
 Paths = Annotated[
-    list[Path], typer.Argument(metavar="PATH...", help="Logs: folders to search, or files.", show_default=False)
+    list[Path], typer.Argument(metavar="PATH", help="Logs: folders to search, or files.", show_default=False)
 ]
 Out = Annotated[
     Path | None,

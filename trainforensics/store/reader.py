@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -131,20 +131,11 @@ class StoredRun:
 
     def points(self) -> dict[int, StoredPoints]:
         """Numbers of every series, by series id."""
-        frame = pl.read_parquet(self.folder / schema.POINTS_FOLDER / "*.parquet", glob=True)
-        numbers = frame.filter(~pl.col("state").is_in(list(_NO_NUMBER)))
-        series = numbers["series"].to_numpy()
-        arrays = {name: numbers[name].to_numpy() for name in ("step", "value", "segment", "seq")}
-        wall = numbers["wall_time"].dt.epoch("us")
-        arrays["time"] = wall.cast(pl.Float64).fill_null(float("nan")).to_numpy() / 1e6
-        order = np.argsort(series, kind="stable")
-        series = series[order]
-        starts = np.flatnonzero(np.diff(series, prepend=-1))
-        ids = series[starts]
-        spans = zip(ids.tolist(), pairwise([*starts.tolist(), len(order)]), strict=True)
-        return {
-            i: StoredPoints(**{name: a[order[start:end]] for name, a in arrays.items()}) for i, (start, end) in spans
-        }
+        pieces: dict[int, list[StoredPoints]] = {}
+        for file in sorted((self.folder / schema.POINTS_FOLDER).glob("*.parquet")):
+            for series, piece in _read_part(file):
+                pieces.setdefault(series, []).append(piece)
+        return {series: _concatenated(parts) for series, parts in pieces.items()}
 
     def batches(self) -> pl.LazyFrame | None:
         """The batch manifest with its canonical columns, or None where none was logged."""
@@ -152,6 +143,28 @@ class StoredRun:
         if not files:
             return None
         return pl.concat([pl.scan_parquet(file) for file in files], how="diagonal_relaxed")
+
+
+def _read_part(file: Path) -> Iterator[tuple[int, StoredPoints]]:
+    """The series of one part, with its rows in the order of the source."""
+    frame = pl.read_parquet(file, hive_partitioning=False)
+    numbers = frame.filter(~pl.col("state").is_in(list(_NO_NUMBER)))
+    arrays = {name: numbers[name].to_numpy() for name in ("step", "value", "segment", "seq")}
+    wall = numbers["wall_time"].dt.epoch("us")
+    arrays["time"] = wall.cast(pl.Float64).fill_null(float("nan")).to_numpy() / 1e6
+    series = numbers["series"].to_numpy()
+    order = np.argsort(series, kind="stable")
+    starts = np.flatnonzero(np.diff(series[order], prepend=-1)).tolist()
+    for start, end in pairwise([*starts, len(order)]):
+        rows = order[start:end]
+        yield int(series[rows[0]]), StoredPoints(**{name: array[rows] for name, array in arrays.items()})
+
+
+def _concatenated(parts: Sequence[StoredPoints]) -> StoredPoints:
+    if len(parts) == 1:
+        return parts[0]
+    names = (f.name for f in fields(StoredPoints))
+    return StoredPoints(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
 
 
 def runs_of(store: Path) -> dict[str, Path]:
