@@ -302,7 +302,7 @@ def _fit(rule: _Rule, key: str, run: list[_Token], rest: list[_Token], name: _Na
         if token.word == "loss" and rule.role != "train_loss" and token.component in own:
             return None
         if token.word in table.neutral or (stem or token.word) in rule.decorations or token.word in table.domain:
-            weak |= token.word in table.weakening
+            weak |= token.word in table.weakening or token.word[len(stem) :].strip("0") != ""
         elif token.word.isdigit() and rule.decorations:
             weak |= token.word != "0"
         elif not _allowed(rule, token, own, rest):

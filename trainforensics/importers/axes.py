@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from trainforensics.importers.base import VALUE
 from trainforensics.importers.times import find_wall_column
 from trainforensics.model import Axis, AxisUnit
+from trainforensics.roles import resolve
 
 if TYPE_CHECKING:
     from trainforensics.importers.rows import Block, Cells
@@ -319,8 +320,10 @@ def _one_row_each(block: Block, epoch: str) -> bool:
 
 
 def _marker(block: Block) -> str:
-    """The metric whose rows are counted where nothing else counts: the one logged most often."""
-    counts = [
-        (-int(np.count_nonzero(c.given)), says_validation(n), i, n) for i, (n, c) in enumerate(block.columns.items())
+    """The metric whose rows are counted where nothing else counts: the training loss, else the one logged most."""
+    counted = [
+        (resolve(name).role != "train_loss", says_validation(name), -int(np.count_nonzero(cells.given)), order, name)
+        for order, (name, cells) in enumerate(block.columns.items())
+        if not is_step_name(name) and cells.given.any()
     ]
-    return min(counts)[3] if counts else ""
+    return min(counted)[-1] if counted else ""

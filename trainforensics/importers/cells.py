@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from trainforensics.importers.base import STRING
-from trainforensics.importers.rows import TEXT, Cells, read_text
+from trainforensics.importers.rows import LONGEST_LIST, TEXT, Cells, read_text
 from trainforensics.importers.times import NO_TIME
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 def columns_of_arrow(batch: pa.RecordBatch | pa.Table, null: int) -> Iterator[tuple[str, Cells]]:
     """The columns of a batch, structs as `name/field`; `null` is the state of a cell without value.
 
-    Lists and binary columns are left out: they are no metrics.
+    Lists of numbers, all of one length, become `name/0`, `name/1` ...; other lists and binary columns are no metrics.
     """
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         yield from _columns(name, column, null)
@@ -41,10 +42,24 @@ def _columns(name: str, column: Any, null: int) -> Iterator[tuple[str, Cells]]:
         import polars as pl  # noqa: PLC0415  (heavy; only for text columns)
 
         yield name, text_cells(pl.Series(pl.from_arrow(column)), null, typed=True)
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        yield from _list_columns(name, column, null)
     elif _is_number(kind):
         yield name, _number_cells(column.cast(pa.float64(), safe=False), null)
     elif pa.types.is_null(kind):
         yield name, Cells(np.full(len(column), np.nan), np.full(len(column), null, np.uint8))
+
+
+def _list_columns(name: str, column: Any, null: int) -> Iterator[tuple[str, Cells]]:
+    lengths = pc.list_value_length(column).drop_null().unique()
+    if len(lengths) != 1 or not _is_number(column.type.value_type) or not 0 < lengths[0].as_py() <= LONGEST_LIST:
+        return
+    length = lengths[0].as_py()
+    for i in range(length):
+        yield (
+            (name if length == 1 else f"{name}/{i}"),
+            _number_cells(pc.list_element(column, i).cast(pa.float64()), null),
+        )
 
 
 def _is_number(kind: Any) -> bool:

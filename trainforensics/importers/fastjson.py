@@ -135,12 +135,23 @@ def _parse(data: bytes, rows: int, keys: int, **how: Any) -> pl.DataFrame | None
         frame = pl.read_ndjson(data, **how)
     except (pl.exceptions.PolarsError, ValueError):
         return None
-    if frame.height != rows:
+    if frame.height != rows or any(_holds_list(kind) for kind in frame.dtypes):
         return None
-    if any(isinstance(kind, pl.Struct | pl.List) for kind in frame.dtypes):
+    words = frame.select(pl.col(pl.String).is_in(["true", "false"]).any())
+    if words.width and any(words.row(0)):  # a truth value that took the type of the texts around it
+        return None
+    if any(isinstance(kind, pl.Struct) for kind in frame.dtypes):
         return frame if "schema" not in how else None
     found = frame.height * frame.width - sum(frame.null_count().row(0))
     return frame if found == keys else None
+
+
+def _holds_list(kind: pl.DataType) -> bool:
+    import polars as pl  # noqa: PLC0415  (heavy)
+
+    if isinstance(kind, pl.Struct):
+        return any(_holds_list(inner.dtype) for inner in kind.fields if isinstance(inner.dtype, pl.DataType))
+    return isinstance(kind, pl.List)
 
 
 def _put_back(columns: dict[str, Cells], data: bytes, odd: list[_Odd], ends: NDArray[np.int64]) -> bool:

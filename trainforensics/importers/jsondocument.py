@@ -47,7 +47,7 @@ def _numbers(rows: list[Mapping[str, Any]]) -> bool:
 
 def _columns(value: Mapping[str, Any]) -> list[Mapping[str, Any]] | None:
     """Rows from columns of equal length: lists, or objects keyed by the row number."""
-    lists = {key: column for key, column in value.items() if isinstance(column, list) and len(column) > 1}
+    lists = {key: column for key, column in value.items() if isinstance(column, list) and len(column) > 2}
     lists = {key: column for key, column in lists.items() if not isinstance(column[0], list | Mapping)}
     if lists and len({len(column) for column in lists.values()}) == 1:
         n = len(next(iter(lists.values())))

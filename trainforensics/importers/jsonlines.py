@@ -34,6 +34,7 @@ _CONFIG_WORDS = frozenset(
     {"config", "args", "arguments", "hparams", "hyperparameters", "header", "meta", "settings", "env", "init"}
 )
 _PROGRESS_ROLES = frozenset({"train_loss", "val_loss", "grad_norm", "reward"})
+_RESULTS = _PROGRESS_ROLES | {"val_metric", "step_time", "tokens_per_sec"}
 _CONFIG_KEYS = frozenset({"env_info", "config", "args", "hparams", "hyperparameters", "user_config", "cfg"})
 _TAG_KEYS = ("type", "event", "kind", "record", "mode", "split", "phase", "stage")
 
@@ -49,21 +50,22 @@ def sniff(head: Head) -> float:
     if not filled:
         return 0.0
     plain = prefixed = 0
-    metrics = False
+    rows: list[Mapping[str, Any]] = []
     for line in filled:
         found = _decode(line.decode("utf-8", "replace"))
-        if found is None or not found.rows:
-            continue
-        plain += not found.prefix
-        prefixed += bool(found.prefix)
-        metrics = metrics or any(_holds_metrics(row) for row in found.rows)
+        if found is not None and found.rows:
+            plain += not found.prefix
+            prefixed += bool(found.prefix)
+            rows += found.rows
+    # One object alone is a log only where it holds a result; else it is a configuration.
+    metrics = any(_holds_metrics(row) for row in rows) if len(rows) > 1 else any(_holds_result(row) for row in rows)
     if metrics and plain >= 0.5 * len(filled):
         return 0.9
     if metrics and prefixed >= 0.2 * len(filled):
         return 0.7
     if data.lstrip()[:1] in (b"[", b"{"):
-        rows = document_rows(head.path, data, whole)
-        return 0.85 if rows and any(_holds_metrics(row) for row in rows[:50]) else 0.0
+        document = document_rows(head.path, data, whole)
+        return 0.85 if document and any(_holds_result(row) for row in document[:50]) else 0.0
     return 0.0
 
 
@@ -147,6 +149,11 @@ def _holds_metrics(row: Mapping[str, Any]) -> bool:
     return bool(numbers) and any(is_step_name(key) or roles.resolve(key).role for key in numbers)
 
 
+def _holds_result(row: Mapping[str, Any]) -> bool:
+    """Whether a row holds a number that training or evaluation gave."""
+    return any(_is_number(value) and roles.resolve(key).role in _RESULTS for key, value in flatten(row).items())
+
+
 def _is_number(value: Any) -> bool:
     if isinstance(value, str):
         return bool(re.match(r"\s*[-+]?(?:\d|nan|inf)", value, re.IGNORECASE))
@@ -174,10 +181,14 @@ class _Reader:
     def lines(self, block: bytes, line: int) -> Iterator[Record]:
         """The lines of a block."""
         while self.first and block:  # the first row may be the configuration
-            head, _, block = block.partition(b"\n")
-            yield from self._line_by_line(head if block else head + b"\n" * block.endswith(b"\n"), line, last=not block)
-            line += 1
-        parsed = fastjson.parse(block, line) if block.strip() else None
+            head, _, rest = block.partition(b"\n")
+            found = _decode(head.decode("utf-8", "replace"))
+            if head.strip() and (found is None or not found.rows or _config_of(found.rows[0], first=True) is None):
+                self.first = False
+                break
+            yield from self._line_by_line(head, line, last=False)
+            block, line = rest, line + 1
+        parsed = fastjson.parse(block, line) if block and not block.isspace() else None
         if parsed is not None and not _holds_config(parsed[0]):
             yield from self.points.add(parsed[0])
             yield from logged_batches(parsed[1], self.points.steps)

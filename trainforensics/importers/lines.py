@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trainforensics.importers.base import open_binary
+from trainforensics.importers.base import ZSTD_MAGIC, open_binary
 from trainforensics.model import ReadWarning
 
 BLOCK_BYTES = 8 << 20
@@ -39,18 +39,40 @@ class LineBlocks:
 
     def _chunks(self) -> Iterator[bytes]:
         read = 0
-        with open_binary(self.path) as stream:
-            while True:
-                try:
-                    chunk = stream.read(self.block_bytes)
-                except Exception as error:
-                    if not isinstance(error, EOFError | OSError | zlib.error) and type(error).__name__ != "ZstdError":
-                        raise
-                    self.warnings.append(
-                        ReadWarning("damaged-archive", f"byte {read}", f"unpacking stopped here: {error}")
-                    )
-                    return
-                if not chunk:
-                    return
-                yield chunk.removeprefix(_BOM) if not read else chunk
-                read += len(chunk)
+        chunks = self._unpacked()
+        while True:
+            try:
+                chunk = next(chunks)
+            except StopIteration:
+                return
+            except Exception as error:
+                if not isinstance(error, EOFError | OSError | zlib.error) and type(error).__name__ != "ZstdError":
+                    raise
+                message = f"unpacking stopped here: {error}"
+                self.warnings.append(ReadWarning("damaged-archive", f"byte {read}", message))
+                return
+            yield chunk.removeprefix(_BOM) if not read else chunk
+            read += len(chunk)
+
+    def _unpacked(self) -> Iterator[bytes]:
+        with self.path.open("rb") as raw:
+            zstd = raw.read(len(ZSTD_MAGIC)) == ZSTD_MAGIC
+        with self.path.open("rb") if zstd else open_binary(self.path) as stream:
+            pieces = iter(lambda: stream.read(self.block_bytes), b"")
+            yield from _unpack_zstd(pieces) if zstd else pieces
+
+
+def _unpack_zstd(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Frames one after the other. The library's own stream ends without a word where the last frame is cut off."""
+    import zstandard  # noqa: PLC0415  (only for compressed logs)
+
+    frame = None
+    for piece in pieces:
+        rest = piece
+        while rest:
+            if frame is None or frame.eof:
+                frame = zstandard.ZstdDecompressor().decompressobj()
+            yield frame.decompress(rest)
+            rest = frame.unused_data if frame.eof else b""
+    if frame is not None and not frame.eof:
+        raise EOFError("the archive is cut off")

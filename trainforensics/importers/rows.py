@@ -38,7 +38,8 @@ _INDEX_NAMES = frozenset({"", "unnamed: 0", "index", "level_0", "__index_level_0
 _COUNTED = re.compile(r"\s*(\d+)\s*/\s*(\d+)\s*")
 _MESSAGE_COLUMNS = frozenset({"event", "type", "kind", "message", "msg", "status", "note", "event_type"})
 _LONGEST_TEXT = 2000
-_LONGEST_LIST = 512
+LONGEST_LIST = 512
+_SAMPLE_ROWS = 500  # what W&B's run.history() gives where it is not told otherwise
 _SPARSE = 4  # missing cells per value beyond which a column is only logged now and then, and its gaps mean nothing
 
 Floats = NDArray[np.float64]
@@ -94,7 +95,7 @@ def flatten(row: Mapping[str, Any], prefix: str = "", out: dict[str, Any] | None
         name = f"{prefix}{key}"
         if isinstance(value, Mapping):
             flatten(value, f"{name}/", out)
-        elif isinstance(value, list) and 0 < len(value) <= _LONGEST_LIST:
+        elif isinstance(value, list) and 0 < len(value) <= LONGEST_LIST:
             if len(value) == 1:
                 flatten({name: value[0]}, "", out)
             else:
@@ -203,6 +204,7 @@ class RowReader:
     steps: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # of the last block
     _axis: axes.StepAxis | None = None
     _seq: int = 0
+    _counts_logs: bool = False  # the step is W&B's own `_step`
     _long: tuple[str, str] | None = None
     _rank: int | None = None
     _wall_column: str | None = None
@@ -246,7 +248,12 @@ class RowReader:
         return int(self.steps[-1]) if len(self.steps) else None
 
     def finish(self) -> Iterator[Record]:
-        """What could not be read as numbers."""
+        """What could not be read as numbers, and whether the export is known to be a sample."""
+        if self._seq == _SAMPLE_ROWS == len(self.steps) and self._counts_logs:
+            gaps = np.unique(np.diff(self.steps))
+            if len(gaps) > 2:  # a regular cadence is no sample
+                message = f"exactly {_SAMPLE_ROWS} rows at irregular steps: W&B samples a history to so many"
+                yield ReadWarning("sampled", self.source.label, message)
         for name, reject in self._rejects.items():
             yield ReadWarning(
                 "wrong-type",
@@ -276,6 +283,7 @@ class RowReader:
     def _begin(self, block: Block) -> Axis:
         interval = self.logging_interval or axes.logging_interval_beside(self.source.path)
         self._axis = axes.choose(block, _validation_rows(block), interval)
+        self._counts_logs = self._axis.column == "_step"
         self._long = _long_form(block)
         found = _RANK_IN_NAME.search(self.source.label)
         self._rank = int(found[1]) if found else None

@@ -37,6 +37,8 @@ def sniff(head: Head) -> float:
     """A small YAML, JSON or TOML mapping with keys of a training configuration, or a file named like one."""
     if head.size > _LARGEST or len(head.data) < min(head.size, 1) or _NOT_CONFIG.search(head.name.lower()):
         return 0.0
+    if b'"log_history"' in head.data:
+        return 0.0
     if not head.name.lower().endswith((".yaml", ".yml", ".json", ".toml")):
         return 0.0
     named = _NAMES.match(head.name) is not None

@@ -12,17 +12,22 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trainforensics import roles
 from trainforensics.importers.axes import is_step_name
 from trainforensics.importers.base import EMPTY, NULL, Head, Record, Source
 from trainforensics.importers.cells import columns_of_arrow, text_cells
 from trainforensics.importers.lines import LineBlocks
+from trainforensics.importers.provenance import logged_batches
 from trainforensics.importers.rows import ABSENT, Block, Cells, RowReader
 from trainforensics.model import ReadWarning
+
+if TYPE_CHECKING:
+    import polars as pl
 
 FORMAT = "table"
 
@@ -172,15 +177,14 @@ class _Csv:
             data, line = body[-1] if len(body) == shape.above + 2 else b"", line + shape.above + 1
         if not data.strip():
             return
-        columns = self._clean(data)
-        if columns is not None:
-            rows = len(next(iter(columns.values())).number)
-            yield from reader.add(Block(columns, np.arange(line, line + rows, dtype=np.int64)))
+        frame = self._clean(data)
+        if frame is not None:
+            yield from reader.add(self._cells(frame, np.arange(line, line + frame.height, dtype=np.int64)), frame)
         else:
             yield from self._row_by_row(data, line, reader)
 
-    def _clean(self, data: bytes) -> dict[str, Cells] | None:
-        """The columns of a block whose every line has as many cells as the header; None for any other block."""
+    def _clean(self, data: bytes) -> pl.DataFrame | None:
+        """The cells of a block whose every line has as many as the header, and no header; None for any other block."""
         import polars as pl  # noqa: PLC0415  (heavy)
 
         separator = self.delimiter.encode()
@@ -200,16 +204,12 @@ class _Csv:
             return None
         if frame.height != len(ends) or frame.width != len(self.header):
             return None
-        columns = {name: self._cells(frame[name]) for name in self.header}
-        if any(self._repeats_header(name, cells) for name, cells in columns.items()):
-            return None
-        return columns
+        return None if any(bool((frame[name] == name).any()) for name in self.header) else frame
 
-    def _cells(self, column: Any) -> Cells:
-        return text_cells(column, EMPTY, typed=False, decimal_comma=self.delimiter == ";")
-
-    def _repeats_header(self, name: str, cells: Cells) -> bool:
-        return cells.text is not None and bool(np.any(cells.text == name))
+    def _cells(self, frame: pl.DataFrame, lines: NDArray[np.int64]) -> Block:
+        comma = self.delimiter == ";"
+        columns = {c.name: text_cells(c, EMPTY, typed=False, decimal_comma=comma) for c in frame.get_columns()}
+        return Block(columns, lines)
 
     def _row_by_row(self, data: bytes, line: int, reader: _Exports) -> Iterator[Record]:
         """A block with ragged lines, quoted line breaks or another header."""
@@ -256,13 +256,13 @@ class _Csv:
         if long:
             self.ragged_line = self.ragged_line or long[0]
             self.ragged += len(long)
-        columns = {}
-        for i, name in enumerate(names):
-            cells = self._cells(pl.Series([row[i] if i < len(row) else None for row in rows], dtype=pl.String))
-            short = np.array([i >= len(row) for row in rows])
-            cells.state[short] = ABSENT
-            columns[name] = cells
-        yield from reader.add(Block(columns, np.asarray(lines, dtype=np.int64)))
+        cells = {name: [row[i] if i < len(row) else None for row in rows] for i, name in enumerate(names)}
+        frame = pl.DataFrame(cells, schema=dict.fromkeys(names, pl.String))
+        block = self._cells(frame, np.asarray(lines, dtype=np.int64))
+        widths = np.array([len(row) for row in rows])
+        for i, column in enumerate(block.columns.values()):
+            column.state[widths <= i] = ABSENT
+        yield from reader.add(block, frame)
 
 
 def _unique(names: Sequence[str]) -> list[str]:
@@ -285,10 +285,13 @@ class _Exports:
     source: Source
     readers: dict[str, RowReader] = field(default_factory=dict)
 
-    def add(self, block: Block) -> Iterator[Record]:
+    def add(self, block: Block, frame: pl.DataFrame) -> Iterator[Record]:
+        """The points of further rows; `frame` holds the same rows for what they say of their data."""
         for run, part in _runs(block).items():
             reader = self.readers.setdefault(run, RowReader(self.source, run))
             yield from reader.add(part)
+            if not run:
+                yield from logged_batches(frame, reader.steps)
 
     def restart(self) -> None:
         """A new process life begins."""
@@ -345,6 +348,7 @@ def _sniff_parquet(path: Path) -> float:
 
 
 def _read_parquet(source: Source) -> Iterator[Record]:
+    import polars as pl  # noqa: PLC0415  (heavy)
     import pyarrow.parquet as pq  # noqa: PLC0415  (heavy)
 
     reader = _Exports(source)
@@ -354,7 +358,8 @@ def _read_parquet(source: Source) -> Iterator[Record]:
             for batch in file.iter_batches(batch_size=_BATCH_ROWS):
                 lines = np.arange(row, row + batch.num_rows, dtype=np.int64)
                 row += batch.num_rows
-                yield from reader.add(Block(dict(columns_of_arrow(batch, NULL)), lines))
+                frame = pl.DataFrame(pl.from_arrow(batch))
+                yield from reader.add(Block(dict(columns_of_arrow(batch, NULL)), lines), frame)
     except (OSError, ValueError) as error:
         yield ReadWarning("damaged-file", f"row {row}", f"the Parquet file is damaged: {error}")
     yield from reader.finish()

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from reading import read, sniff
+
+from trainforensics.importers import jsonlines, runconfig
+
+DEEPSPEED = {
+    "train_micro_batch_size_per_gpu": 4,
+    "fp16": {"enabled": True, "initial_scale_power": 16, "hysteresis": 2},
+    "optimizer": {"type": "AdamW", "params": {"lr": 1e-4, "betas": [0.9, 0.95]}},
+}
+
+
+CASES: list[tuple[str, str, dict[str, Any]]] = [
+    ("config.yaml", "model:\n  layers: 2\noptim:\n  lr: 0.35\n", {"model.layers": 2, "optim.lr": 0.35}),
+    ("config.yaml", "learning_rate:\n  value: 0.0004\n  desc: null\n", {"learning_rate": 0.0004}),
+    ("hparams.yaml", "lr: 0.1\nnet: !!python/object:x.Net\n  width: 3\n", {"lr": 0.1, "net.width": 3}),
+    ("training_args.json", '{"logging_steps": 10, "bf16": true}', {"logging_steps": 10, "bf16": True}),
+    ("train_config.toml", "[training]\nsteps = 10\n[optimizer]\nlr = 1e-3\n", {"training.steps": 10}),
+    ("ds_config_zero2.json", json.dumps(DEEPSPEED), {"fp16.initial_scale_power": 16}),
+    ("ds_config_zero2.json", json.dumps(DEEPSPEED), {"optimizer.params.betas": [0.9, 0.95]}),
+    ("curriculum.json", '[{"from_step": 0, "mix": {"a": 1}}]', {"curriculum": [{"from_step": 0, "mix": {"a": 1}}]}),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "wanted"), CASES)
+def test_what_a_configuration_says(tmp_path: Path, name: str, text: str, wanted: dict[str, Any]) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    assert sniff(runconfig, path) >= 0.5 > sniff(jsonlines, path)
+    config = read(runconfig, path).config
+    assert {key: config.get(key) for key in wanted} == wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("tokenizer_config.json", '{"model_max_length": 5, "lr": 1}'),
+        ("package.json", '{"name": "x", "version": "1"}'),
+        ("metrics.json", '{"step": 1, "loss": 2.0}\n{"step": 2, "loss": 1.9}\n'),
+        ("notes.yaml", "- a\n- b\n"),
+        ("config.yaml", "a: [1, 2\n"),
+    ],
+)
+def test_other_files_are_not_claimed(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    assert sniff(runconfig, path) == 0.0
+
+
+def test_an_unreadable_configuration_is_said_to_be(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text('{"lr": ')
+    assert [w.kind for w in read(runconfig, path).warnings] == ["damaged-file"]

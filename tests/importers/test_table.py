@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reading import read, sniff
+
+from trainforensics.importers import jsonlines, manifest, table
+from trainforensics.importers.base import EMPTY, NULL, STRING, VALUE
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def rows(n: int) -> str:
+    return "".join(f"{i},{3 - i / 8},0.5\n" for i in range(1, n + 1))
+
+
+def test_plain_csv(tmp_path: Path) -> None:
+    path = write(tmp_path / "metrics.csv", "step,loss,lr\n" + rows(40))
+    found = read(table, path)
+    assert sniff(table, path) > 0.8 and sniff(manifest, path) == sniff(jsonlines, path) == 0.0
+    assert found.series["loss"].step.tolist() == list(range(1, 41))
+    assert found.series["loss"].value[7] == 2.0
+    assert found.warnings == []
+
+
+@pytest.mark.parametrize("delimiter", ["\t", ";", "|"])
+def test_other_delimiters(tmp_path: Path, delimiter: str) -> None:
+    path = write(tmp_path / "x.txt", ("step,loss,lr\n" + rows(40)).replace(",", delimiter))
+    assert sniff(table, path) > 0.8
+    assert read(table, path).series["loss"].value.tolist() == [3 - i / 8 for i in range(1, 41)]
+
+
+def test_decimal_commas(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.csv", "step;loss\n1;2,5\n2;1,25\n")
+    assert read(table, path).series["loss"].value.tolist() == [2.5, 1.25]
+
+
+def test_lightning_sparse_rows(tmp_path: Path) -> None:
+    text = "epoch,step,train_loss,val_loss\n"
+    for epoch in range(30):
+        text += "".join(f"{epoch},{epoch * 100 + i},{3 - i / 200},\n" for i in range(9, 100, 10))
+        text += f"{epoch},{epoch * 100 + 99},,2.5\n"
+    found = read(table, write(tmp_path / "metrics.csv", text))
+    assert len(found.series["train_loss"].numbers) == 300
+    assert found.series["val_loss"].number_steps == [e * 100 + 99 for e in range(30)]
+    assert len(found.series["val_loss"].step) == 30  # a rarely logged column: its empty cells say nothing
+    assert np.count_nonzero(found.series["train_loss"].state == EMPTY) == 30
+
+
+def test_empty_cells_nan_and_words(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.csv", "step,loss\n1,1.5\n2,NaN\n3,\n4,inf\n5,oops\n6,2.0\n")
+    found = read(table, path)
+    assert found.series["loss"].state.tolist() == [VALUE, VALUE, EMPTY, VALUE, VALUE]
+    assert found.series["loss"].number_steps == [1, 2, 4, 6]
+    assert [(w.kind, w.where) for w in found.warnings] == [("wrong-type", "line 6")]
+
+
+def test_quoted_cells_and_line_breaks(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    with path.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["step", "loss", "note"])
+        writer.writerows([i, 1.5, 'a "b",\nc' if i == 5 else ""] for i in range(1, 11))
+    assert read(table, path).series["loss"].step.tolist() == list(range(1, 11))
+
+
+def test_ragged_rows_keep_what_they_hold(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.csv", "step,loss\n1,3.0\n2,2.5,0.9\n3,2.0,0.8\n4\n5,1.0\n")
+    found = read(table, path)
+    assert found.series["loss"].step.tolist() == [1, 2, 3, 5]
+    assert found.series["column_3"].value.tolist() == [0.9, 0.8]
+    assert [(w.kind, w.where) for w in found.warnings] == [("ragged-row", "line 3")]
+
+
+def test_a_header_in_the_middle_begins_a_new_life(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.csv", "step,loss\n1,3.0\n2,2.5\nstep,loss,lr\n2,2.6,0.1\n3,2.4,0.1\n")
+    found = read(table, path)
+    assert found.series["loss"].step.tolist() == [1, 2, 2, 3]
+    assert found.series["loss"].segment.tolist() == [0, 0, 1, 1]
+    assert found.series["lr"].value.tolist() == [0.1, 0.1]
+
+
+def test_chart_export_of_several_runs(tmp_path: Path) -> None:
+    header = ["Step"]
+    for run in ("gpt - a", "gpt - b"):
+        header += [f"{run} - train/loss", f"{run} - train/loss__MIN", f"{run} - train/loss__MAX"]
+    path = tmp_path / "wandb_export.csv"
+    with path.open("w", newline="") as stream:
+        writer = csv.writer(stream, quoting=csv.QUOTE_ALL)
+        writer.writerow(header)
+        for i in range(20):
+            writer.writerow([i, *[2.0] * 3, *(["", "", ""] if i > 9 else [3.0] * 3)])
+    found = read(table, path)
+    assert sniff(table, path) > 0.8
+    assert set(found.by_origin) == {("gpt - a", "train/loss", None), ("gpt - b", "train/loss", None)}
+    assert found.by_origin["gpt - b", "train/loss", None].number_steps == list(range(10))
+
+
+def test_chart_export_of_a_group_keeps_its_band(tmp_path: Path) -> None:
+    text = '"Step","g - loss","g - loss__MIN","g - loss__MAX"\n' + "".join(f"{i},2.0,1.5,2.5\n" for i in range(9))
+    found = read(table, write(tmp_path / "x.csv", text))
+    assert {name for _, name, _ in found.by_origin} == {"loss", "loss__MIN", "loss__MAX"}
+
+
+def test_the_table_of_runs_is_refused_with_its_reason(tmp_path: Path) -> None:
+    text = '"Name","State","Notes","User","Tags","Created","Runtime","Sweep","loss"\n'
+    path = write(tmp_path / "runs.csv", text + '"a","finished","","me","","x","9","","2.1"\n')
+    found = read(table, path)
+    assert sniff(table, path) > 0.5
+    assert found.series == {} and [w.kind for w in found.warnings] == ["runs-table"]
+
+
+def test_history_exports(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "history.csv", ",_step,_timestamp,train/loss\n0,10,1745322543.5,2.5\n1,20,1745322553.5,2.4\n"
+    )
+    loss = read(table, path).series["train/loss"]
+    assert loss.step.tolist() == [10, 20]
+    assert loss.wall is not None and loss.wall[1] - loss.wall[0] == 10_000_000
+    assert set(read(table, path).series) == {"train/loss"}
+
+
+def test_a_sampled_history_is_said_to_be_sampled(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for count, sampled in ((500, True), (499, False)):
+        picked = np.sort(rng.choice(20_000, count, replace=False))
+        text = "_step,_timestamp,train/loss\n" + "".join(f"{s},{1745322543 + s},2.5\n" for s in picked)
+        found = read(table, write(tmp_path / "history.csv", text))
+        assert ("sampled" in [w.kind for w in found.warnings]) == sampled
+    even = "_step,_timestamp,loss\n" + "".join(f"{10 * i},{1745322543 + i},2.5\n" for i in range(500))
+    assert read(table, write(tmp_path / "history.csv", even)).warnings == []
+
+
+def test_long_form(tmp_path: Path) -> None:
+    text = "step,metric,value\n" + "".join(f"{i},loss,2.5\n{i},lr,0.1\n" for i in range(8))
+    path = write(tmp_path / "x.csv", text)
+    found = read(table, path)
+    assert sniff(table, path) > 0.8
+    assert found.series["loss"].step.tolist() == list(range(8)) and set(found.series) == {"loss", "lr"}
+
+
+def test_keras_and_progress_csv(tmp_path: Path) -> None:
+    keras = write(
+        tmp_path / "log.csv", "epoch,accuracy,loss,val_accuracy,val_loss\n0,0.7,0.74,0.1,2.4\n1,0.8,0.6,0.2,2.2\n"
+    )
+    found = read(table, keras)
+    assert found.axis is not None and found.axis.unit == "epoch"
+    assert found.series["val_loss"].step.tolist() == [0, 1]
+    text = "time/iterations,rollout/ep_rew_mean,time/total_timesteps\n1,10.0,2048\n2,12.0,4096\n"
+    progress = write(tmp_path / "progress.csv", text)
+    assert read(table, progress).series["rollout/ep_rew_mean"].value.tolist() == [10.0, 12.0]
+
+
+def test_parquet_with_strings_and_nulls(tmp_path: Path) -> None:
+    frame = pl.DataFrame(
+        {
+            "_step": [1, 2, 3, 4],
+            "loss": ["2.5", "NaN", None, ""],
+            "lr": [0.1, None, float("nan"), 0.2],
+            "n": [{"a": 1}] * 4,
+        }
+    )
+    path = tmp_path / "export.parquet"
+    frame.write_parquet(path)
+    found = read(table, path)
+    assert sniff(table, path) > 0.8
+    assert found.series["loss"].state.tolist() == [VALUE, STRING, NULL, EMPTY]
+    assert found.series["lr"].state.tolist() == [VALUE, NULL, VALUE, VALUE]
+    assert found.series["n/a"].value.tolist() == [1.0] * 4
+
+
+def test_a_damaged_parquet_file_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "export.parquet"
+    pl.DataFrame({"step": range(1000), "loss": [1.5] * 1000}).write_parquet(path)
+    path.write_bytes(path.read_bytes()[:-20])
+    found = read(table, path)
+    assert [w.kind for w in found.warnings] == ["damaged-file"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "a,b\n",
+        "name,age\nx,1\ny,2\n",
+        "one line of prose, with a comma\n",
+        "1,2,3\n4,5,6\n",
+        '{"step": 1, "loss": 2}\n',
+    ],
+)
+def test_other_files_are_not_claimed(tmp_path: Path, text: str) -> None:
+    assert sniff(table, write(tmp_path / "x.csv", text)) == 0.0
+
+
+value = st.one_of(st.floats(allow_nan=False), st.integers(-(10**6), 10**6), st.none())
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.lists(st.tuples(value, value), min_size=1, max_size=40))
+def test_round_trip_against_the_standard_writer(
+    tmp_path_factory: pytest.TempPathFactory, data: list[tuple[Any, Any]]
+) -> None:
+    path = tmp_path_factory.mktemp("t") / "x.csv"
+    with path.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["step", "loss", "lr"])
+        writer.writerows([i, *pair] for i, pair in enumerate(data))
+    found = read(table, path)
+    for at, name in enumerate(("loss", "lr")):
+        expected = [float(pair[at]) for pair in data if pair[at] is not None]
+        got = found.series[name].numbers.tolist() if name in found.series else []
+        assert got == expected

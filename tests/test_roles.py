@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainforensics.errors import UsageError
+from trainforensics.roles import RoleMatch, check_role, lower_is_better, resolve, resolve_all, roles
+
+# Names as trainers write them: Hugging Face, TRL, Megatron, DeepSpeed, fairseq, metaseq, NeMo, Lightning, Keras,
+# torchtitan, mmengine, Detectron2, verl, Stable-Baselines3, nanoGPT, llm.c, ms-swift, OLMo, Composer, MaxText, kohya.
+NAMES: dict[str | None, tuple[str, ...]] = {
+    "train_loss": (
+        "loss", "train/loss", "Train_Loss", "metrics/train_loss", "total_loss", "lm loss", "lm loss vs samples",
+        "loss (current)", "Loss/train", "Loss_train/Loss", "rank0/loss", "loss_rank3", "loss/rank_3",
+        "metrics/train/LanguageCrossEntropy", "loss/train/total", "loss_metrics/global_avg_loss",
+        "train/per_token_loss", "avr_loss", "trl", "g_loss", "loss/G", "train_loss_step", "train_loss_epoch",
+        "train_logloss", "running_loss", "nll_loss", "train/CrossEntropyLoss", "learning/loss",
+        "reduced_train_loss", "global_avg_loss", "Training Loss", "batch_loss", "epoch_loss", "trainLoss",
+        "domain/wiki/loss", "train/loss/domain/wiki", "loss_per_token",
+    ),
+    "grad_norm": (
+        "grad_norm (average)", "gnorm", "grad-norm", "Grad/norm", "gradient_norm", "total_norm",
+        "optim/total_grad_norm", "grad/norm/total", "l2_norm/grad/global",
+        "l2_norm/grad/model.layers.0.attn.weight", "grad_norm/h.0.attn", "grad_norm/layer_0", "gradients/layer_3",
+        "norm", "encoder_grad_norm", "learning/grad_norm", "grad_2.0_norm_total", "grad_2.0_norm/layer.0.weight",
+    ),
+    "val_loss": (
+        "Loss/val", "Loss_val/Loss", "eval_loss", "val/loss", "valid_loss", "validation/loss", "eval_wikitext_loss",
+        "eval/wikipedia/loss", "eval/paloma/macro_loss", "metrics/eval/LanguageCrossEntropy", "loss/eval/total",
+        "eval/c4_en-validation/CrossEntropyLoss", "val_loss_epoch", "val/loss_step", "Validation Loss",
+        "validation/epoch_loss", "loss_val", "validLoss", "valloss",
+    ),
+    None: (
+        "val_box_loss", "loss_cls", "loss_rpn_bbox", "policy_loss", "value_loss", "entropy_loss",
+        "train/entropy_loss", "train/policy_gradient_loss", "train/value_loss", "loss_metrics/global_max_loss",
+        "d_loss", "loss/D", "accuracy", "fast_rcnn/cls_accuracy", "perplexity", "token_acc", "tok_norm", "pos_norm",
+        "ppl", "beta", "temperature", "recon", "eta_seconds", "percentage", "eval_runtime",
+        "eval_samples_per_second", "eval_steps_per_second", "train_runtime", "grad_norm_clip", "max_grad_norm",
+        "layers.3/loss", "train/Perplexity", "timing/train/z", "training/global_step", "trainer/global_step",
+        "global_step", "mean_token_accuracy", "sources/web/ratio", "gpu_mem_free",
+    ),
+    "load_balance_loss": (
+        "aux_loss", "load_balancing_loss", "moe_aux",
+    ),
+    "kl": (
+        "kl_loss", "train/approx_kl", "actor/ppo_kl", "kl", "objective/kl",
+    ),
+    "loss_scale": (
+        "loss_scale", "loss scale",
+    ),
+    "attention_entropy": (
+        "attn/entropy_l0", "attn/l3/entropy",
+    ),
+    "step_time": (
+        "perf/step_time_rank2", "elapsed time per iteration (ms)", "time", "dt", "perf/step_time_seconds",
+        "train_step_timing in s",
+    ),
+    "expert_load": (
+        "expert_3/load", "tokens_per_expert/3", "moe/expert_0_load", "expert_max_util",
+    ),
+    "router_entropy": (
+        "moe/router_entropy",
+    ),
+    "tokens_per_sec": (
+        "wps", "tok/s", "tok/sec", "tps", "throughput/device/tokens_per_sec", "train_speed(iter/s)",
+        "throughput per GPU (TFLOP/s/GPU)", "perf/per_device_tflops", "tokens_per_second_per_gpu",
+    ),
+    "learning_rate": (
+        "lr", "lr-AdamW", "lr-DecoupledAdamW/group0", "lr-AdamW/pg1", "learning_rate/group0",
+        "optim/learning_rate_group0", "optim/lr", "lrm",
+    ),
+    "update_ratio": (
+        "optim/update_ratio",
+    ),
+    "reward": (
+        "critic/rewards/mean", "rollout/ep_rew_mean", "train/reward", "rewards/chosen", "rewards/margins",
+    ),
+    "activation_norm": (
+        "actv_norm", "model/layers.11/act_norm",
+    ),
+    "val_metric": (
+        "val_acc", "val/error", "eval/mmlu_acc", "bbox_mAP", "bbox/AP", "val_ppl", "val_fid",
+        "metrics/lambada_openai/0-shot/InContextLearningLMAccuracy", "test/acc", "eval_mean_token_accuracy",
+        "eval/mean_reward",
+    ),
+    "gpu_memory": (
+        "memory(GiB)", "System/Peak GPU Memory (MB)", "system.gpu.3.memory", "peak_memory",
+    ),
+    "gpu_temperature": (
+        "system.gpu.0.temp",
+    ),
+    "gpu_util": (
+        "system/gpu.0.gpu", "gpu0/util",
+    ),
+    "host_memory": (
+        "rss_mb",
+    ),
+    "batch_size": (
+        "global batch size", "bsz", "wpb", "tokens",
+    ),
+    "skipped_steps": (
+        "number of skipped iterations", "skipped",
+    ),
+    "nan_count": (
+        "number of nan iterations",
+    ),
+    "dataloader_time": (
+        "data_time",
+    ),
+    "epoch": (
+        "time/epoch", "epoch",
+    ),
+    "overflow": (
+        "overflow",
+    ),
+    "clip_ratio": (
+        "clip", "train/clip_ratio",
+    ),
+    "mfu": (
+        "mfu", "bf16_mfu",
+    ),
+    "reward_std": (
+        "train/reward_std",
+    ),
+    "entropy": (
+        "train/entropy",
+    ),
+    "seq_len": (
+        "train/completion_length",
+    ),
+    "source": (
+        "data/stage",
+    ),
+    "z_loss": (
+        "train/z_loss", "aux/z_loss/layer_2",
+    ),
+    "param_norm": (
+        "param_norm", "rank0/param_norm",
+    ),
+    "tokens_seen": (
+        "consumed_samples",
+    ),
+    "activation_std": (
+        "activations/layer_3/std",
+    ),
+    "activation_mean": (
+        "activations/h.0/mean",
+    ),
+    "attention_logit_max": (
+        "attn/max_logit_l1",
+    ),
+    "dead_fraction": (
+        "act/dead_frac_l2",
+    ),
+    "optimizer_state_norm": (
+        "optimizer/exp_avg_sq_norm",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "role"), [(name, role) for role, names in NAMES.items() for name in names])
+def test_names_of_common_trainers(name: str, role: str | None) -> None:
+    assert resolve(name).role == role
+
+
+@pytest.mark.parametrize(
+    ("name", "match"),
+    [
+        ("rank0/loss", RoleMatch("train_loss", rank=0)),
+        ("loss_rank3", RoleMatch("train_loss", rank=3)),
+        ("loss/rank_3", RoleMatch("train_loss", rank=3)),
+        ("perf/step_time_rank12", RoleMatch("step_time", rank=12)),
+        ("system.gpu.3.temp", RoleMatch("gpu_temperature", rank=3)),
+        ("grad_norm/h.0.attn", RoleMatch("grad_norm", layer="h.0.attn")),
+        ("gradients/layer_3", RoleMatch("grad_norm", layer="layer_3")),
+        ("attn/entropy_l0", RoleMatch("attention_entropy", layer="l0")),
+        ("l2_norm/grad/model.layers.0.attn.weight", RoleMatch("grad_norm", layer="layers.0.attn.weight")),
+        ("rank1/grad_norm/layer_2", RoleMatch("grad_norm", rank=1, layer="layer_2")),
+        ("expert_3/load", RoleMatch("expert_load", expert=3)),
+        ("tokens_per_expert/3", RoleMatch("expert_load", expert=3)),
+        ("moe/expert_0_load", RoleMatch("expert_load", expert=0)),
+        ("eval/wikipedia/loss", RoleMatch("val_loss", domain="wikipedia")),
+        ("eval_wikitext_loss", RoleMatch("val_loss", domain="wikitext")),
+        ("eval/mmlu_acc", RoleMatch("val_metric", domain="mmlu")),
+        ("train/loss/domain/wiki", RoleMatch("train_loss", domain="wiki")),
+    ],
+)
+def test_what_else_a_name_says(name: str, match: RoleMatch) -> None:
+    assert resolve(name) == match
+
+
+def test_a_component_or_a_running_mean_yields_to_the_total() -> None:
+    alone = resolve_all(["train/nll_loss", "lr"])
+    assert alone["train/nll_loss"].role == "train_loss"
+    beside = resolve_all(
+        ["train/nll_loss", "loss_epoch", "train/loss", "eval/nll_loss", "lr-AdamW/pg1", "lr-AdamW/pg0"]
+    )
+    assert {name for name, match in beside.items() if match.role == "train_loss"} == {"train/loss"}
+    assert beside["eval/nll_loss"].role == "val_loss"
+    assert beside["lr-AdamW/pg1"].role is None and beside["lr-AdamW/pg0"].role == "learning_rate"
+
+
+def test_further_names_win_over_the_table() -> None:
+    extra = {"Objective/Main": "train_loss", "loss": "none"}
+    assert resolve("trainer/objective/main", extra).role == "train_loss"
+    assert resolve("train/loss", extra).role is None
+    assert resolve("val_loss", extra).role == "val_loss"
+    assert resolve("x_rank2", {"x_rank2": "step_time"}) == RoleMatch("step_time", rank=2)
+
+
+def test_an_unknown_role_is_refused_with_its_neighbours() -> None:
+    with pytest.raises(UsageError, match="train_loss"):
+        resolve("anything", {"anything": "trainloss"})
+    check_role("grad_norm")
+
+
+def test_direction_of_metrics() -> None:
+    assert lower_is_better("eval/perplexity") and lower_is_better("val/error") and lower_is_better("val_fid")
+    assert not lower_is_better("eval/mmlu_acc") and not lower_is_better("bbox_mAP")
+
+
+@given(st.text(max_size=40))
+def test_any_name_resolves(name: str) -> None:
+    assert resolve(name).role in {None, *roles()}
+
+
+@given(st.sampled_from(sorted(name for names in NAMES.values() for name in names)))
+def test_case_and_separators_of_folders_do_not_matter(name: str) -> None:
+    assert resolve("metrics/" + name).role == resolve(name).role
