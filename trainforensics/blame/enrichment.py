@@ -5,15 +5,19 @@ Every p-value here is an upper tail, corrected for nothing; `benjamini_hochberg`
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
 from trainforensics.signals.curve import Bools, Floats, Ints
 
 MAX_EVENTS = 200  # the Poisson-binomial tail costs events squared; more events add nothing to a p-value this small
+HOPELESS = 0.05  # without any correction; the second guard can only raise it
 LOCAL_SHARE = 20  # a neighbourhood for local rates is 1/20 of the manifest to either side
 
 
+@lru_cache(maxsize=1 << 14)
 def hypergeometric_tail(hits: int, population: int, marked: int, draws: int) -> float:
     """P(X >= hits) of `draws` units without replacement from `population` units of which `marked` hold the suspect."""
     from scipy.special import gammaln, logsumexp  # noqa: PLC0415  (only where a manifest is judged)
@@ -60,6 +64,9 @@ def recurrence(held: Ints, events: Ints, population: Ints) -> tuple[float, Bools
     hits = len(first)
     centres = np.concatenate([events[hit][first], events[~hit]])
     draws = len(centres)
+    exact = hypergeometric_tail(hits, len(population), len(held), draws)
+    if exact > HOPELESS:
+        return exact, hit
     reach = max(50, len(population) // LOCAL_SHARE)
     centre = np.searchsorted(population, centres)
     own = np.concatenate([np.ones(hits), np.zeros(draws - hits)])
@@ -67,7 +74,6 @@ def recurrence(held: Ints, events: Ints, population: Ints) -> tuple[float, Bools
     around = np.searchsorted(at, high) - np.searchsorted(at, low) - own
     local = around / np.maximum(high - low - 1, 1)
     rates = np.clip(np.maximum(local, len(held) / len(population)), 0.0, 1.0)
-    exact = hypergeometric_tail(hits, len(population), len(held), draws)
     return max(exact, poisson_binomial_tail(hits, rates)), hit
 
 

@@ -23,6 +23,7 @@ from trainforensics.signals.curve import Ints
 BY_CHANCE = 1e-3  # coincident onsets less likely than this prove a common order, for all pairs looked at together
 MIN_COINCIDENT = 2
 COMPARED = 64  # manifest steps compared between two runs
+MIN_COMPARED = 4
 DATA_NAMES = ("dataset", "data_path", "train_data", "dataset_name", "data")
 
 
@@ -52,7 +53,9 @@ def cross_run(
     pairs = list(combinations([s for s in spikes.values() if s.last > s.first], 2))
     proofs = {}
     for a, b in pairs:
-        proof = _proof(by_run[a.run], by_run[b.run], batches) or _coincidence(a, b, len(pairs))
+        proof = _proof(by_run[a.run], by_run[b.run], batches)
+        if proof == "":
+            proof = _coincidence(a, b, len(pairs))
         if proof:
             proofs[a.run, b.run] = proof
     return tuple(finding for group in _groups(proofs) for finding in _findings([spikes[run] for run in group], proofs))
@@ -68,14 +71,14 @@ def _spikes(result: RunResult) -> Spikes:
     return Spikes(result.run, np.array(sorted(steps), dtype=np.int64), max([1, *widths]), first, last)
 
 
-def _proof(a: RunResult, b: RunResult, batches: Mapping[str, pl.LazyFrame | None]) -> str:
-    """How manifests or the sampler's configuration prove a common order; empty where they do not."""
+def _proof(a: RunResult, b: RunResult, batches: Mapping[str, pl.LazyFrame | None]) -> str | None:
+    """How manifests or the sampler's configuration prove a common order; empty where they do not, None where manifests
+    disprove it."""
     mine, theirs = batches.get(a.run), batches.get(b.run)
     if mine is not None and theirs is not None:
         same, compared = _same_batches(mine, theirs)
-        if compared >= 4 and same == compared:
-            return f"their manifests agree on all of {compared} steps compared"
-        return ""
+        if compared >= MIN_COMPARED:
+            return f"their manifests agree on all of {compared} steps compared" if same == compared else None
     first, second = Sampler.of(a.config), Sampler.of(b.config)
     data = [_said(result, DATA_NAMES) for result in (a, b)]
     seeds = [_said(result, SYNONYMS["seed"]) for result in (a, b)]

@@ -295,7 +295,8 @@ def _in_life(curve: Curve, onset: int, segment: int | None) -> Curve:
 def movement(curve: Curve, onset: int, points: int = CREPT_POINTS) -> Movement | None:
     """How a curve moved in the `points` from a step on, against a straight line through the points before.
 
-    None with fewer than eight points before. Judged on the logarithm where all values are positive. A NaN or infinity at the onset counts as infinitely high.
+    None with fewer than eight of them. Judged on the logarithm where all values are positive. A NaN or infinity at
+    the onset counts as infinitely high.
     """
     at = int(np.searchsorted(curve.step, onset))
     before = curve.value[max(0, at - BASELINE) : at]

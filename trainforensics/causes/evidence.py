@@ -45,7 +45,7 @@ def rate_jump(case: Case, points: float) -> list[Reason]:
 def rate_level(case: Case, high: float = 0.0, low: float = 0.0) -> list[Reason]:
     """Where the learning rate stands against the highest so far."""
     rate = case.rate
-    if rate is None or rate.peak <= 0 or rate.jump > 1.0:
+    if rate is None or rate.peak <= 0 or rate.jump > 1.0 or case.early:
         return []
     if rate.share >= 0.9:
         return _reason(high, f"the learning rate is {rate.now:.3g}, {rate.share:.0%} of its highest so far")
@@ -60,7 +60,8 @@ def recovery(case: Case, fast: float = 0.0, slow: float = 0.0) -> list[Reason]:
         return []
     points = case.recovered_in
     if points is not None and points <= FAST_POINTS:
-        return _reason(fast, f"the loss was back within {points * case.cadence} steps, so the weights took no harm")
+        steps = max(1, points) * case.cadence
+        return _reason(fast, f"the loss was back within {steps} steps, so the weights took no harm")
     if points is not None and points >= SLOW_POINTS:
         return _reason(slow, f"the loss took {points * case.cadence} steps to come back: the weights were harmed")
     if case.incident.recovery in ("partial", "unrecovered", "diverging"):
