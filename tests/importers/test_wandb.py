@@ -288,6 +288,16 @@ def test_long_console_text_is_cut_at_lines_and_numbered(tmp_path: Path) -> None:
     assert all(event.text.startswith(f"line {event.line}") for event in found)
 
 
+def test_rows_that_wandb_refused_are_reported(tmp_path: Path) -> None:
+    line = "wandb: WARNING Tried to log to step {} that is less than the current step 249. Steps must be ...\n"
+    old = "wandb: WARNING Step must only increase in log calls.  Step 210 < 249; dropping {'loss': 1.0}.\n"
+    records = written(tmp_path, *(output(line.format(step), 0) for step in range(200, 210)), output(old, 0))
+    (warning,) = only(records, ReadWarning)
+    assert (warning.kind, warning.where) == ("dropped-by-logger", "steps 200 to 210")
+    assert "11 rows" in warning.message
+    assert "step 249" in warning.message
+
+
 @pytest.mark.parametrize("code", [0, 1])
 def test_exit_code(tmp_path: Path, code: int) -> None:
     record = pb.Record()

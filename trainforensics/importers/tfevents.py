@@ -245,9 +245,10 @@ def _tag_numbers(tags: NDArray[np.uint8], scalars: Scalars) -> _Ints:
     count, width = tags.shape
     if width == 0:
         return np.full(count, scalars.tag_number(""))
-    cells = pa.Array.from_buffers(pa.binary(width), count, [None, pa.py_buffer(tags.tobytes())])
+    cells: Any = pa.Array.from_buffers(pa.binary(width), count, [None, pa.py_buffer(tags.tobytes())])
     encoded = cells.dictionary_encode()
     names: list[Any] = encoded.dictionary.to_pylist()
     numbers = [scalars.tag_number(name.decode(errors="replace")) for name in names]
-    indices: NDArray[np.int32] = encoded.indices.to_numpy()
-    return np.array(numbers)[indices]
+    # Not to_numpy(): that imports pandas.
+    indices = np.frombuffer(encoded.indices.buffers()[1], np.int32, count)
+    return np.array(numbers, np.int64)[indices]

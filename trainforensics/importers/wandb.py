@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,6 +22,8 @@ FORMAT = "wandb-offline"
 
 _HEADER = b":W&B\xe1\xbe\x00"  # name, magic number, version
 _CONSOLE_BYTES = 4096  # of text in one event
+# "Tried to log to step 200 that is less than the current step 249", and how older SDKs put it.
+_DROPPED = re.compile(r"[Ss]tep:? (\d+)(?: that)? (?:is less than (?:the )?current step:?|<) (\d+)")
 _OWN_COLUMNS = frozenset({wandb_axis.OWN_COUNTER, "_timestamp", "_runtime"})
 _RUN_FIELDS = ("run_id", "entity", "project", "display_name", "run_group", "job_type", "sweep_id", "host", "notes")
 
@@ -58,6 +61,7 @@ class _RunFile:
         self._summary: dict[bytes, bytes] = {}
         self._events: list[tuple[int, Event]] = []  # of the batch, with their record number; the step comes later
         self._console: dict[int, _Console] = {}
+        self._dropped: list[tuple[int, int]] = []  # step of a row that W&B refused, and the step it had reached
         self._known = False
         self._undecodable = self._losses = self._lost_bytes = 0
 
@@ -94,6 +98,10 @@ class _RunFile:
         summary = nested((path, value) for path, value in paths if ".".join(path) not in logged and path[0][:1] != "_")
         if summary:
             yield Config({"summary": summary})
+        if self._dropped:
+            steps = [step for step, _ in self._dropped]
+            message = f"W&B refused {len(steps)} rows because step {self._dropped[0][1]} had been logged before them"
+            yield ReadWarning("dropped-by-logger", f"steps {min(steps)} to {max(steps)}", message)
         if self._losses > MAX_WARNINGS:
             yield summarise(self._losses - MAX_WARNINGS, self._lost_bytes)
         if self._undecodable > 1:
@@ -165,6 +173,8 @@ class _RunFile:
 
     def _placed_events(self) -> Iterator[Event]:
         for number, event in self._events:
+            if event.kind == "console":
+                self._dropped += [(int(step), int(reached)) for step, reached in _DROPPED.findall(event.text)]
             step, time = self._clock.at(np.array([number]))
             yield Event(
                 event.kind,
