@@ -54,6 +54,13 @@ def test_no_arguments_show_the_help(run: Run) -> None:
     assert "analyze" in out + err
 
 
+def test_a_role_that_does_not_exist(run: Run, logs: Path, tmp_path: Path) -> None:
+    code, out, err = run("analyze", logs, "--out", tmp_path / "out", "--map", "quux=tran_loss")
+    assert (code, out) == (2, "")
+    assert "train_loss" in err
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_path_that_is_not_there(run: Run, tmp_path: Path) -> None:
     code, out, err = run("analyze", tmp_path / "nowhere", "--out", tmp_path / "out")
     assert (code, out) == (2, "")

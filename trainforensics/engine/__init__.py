@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 
-from trainforensics import __version__, blame, registry
+from trainforensics import __version__, blame, registry, roles
 from trainforensics.config import Settings
 from trainforensics.discovery import discover
 from trainforensics.engine import output
@@ -81,6 +81,8 @@ def analyze(paths: Iterable[Path], settings: Settings, progress: Progress | None
 
 def import_paths(paths: Sequence[Path], settings: Settings, progress: Progress | None = None) -> ImportResult:
     """Import every run below `paths` into the store under `settings.out`. Raises as `analyze` does."""
+    for role in settings.map.values():
+        roles.check_role(role)
     found = discover(paths)
     broken = (*registry.importers().broken, *registry.detectors().broken)
     notes = tuple(f"plug-in {plugin.name} is left out: {plugin.message}" for plugin in broken)

@@ -46,7 +46,8 @@ def load(run: StoredRun, settings: Settings) -> Signals:
 def judge_series(run: StoredRun, settings: Settings) -> Judged:
     """Resolve roles, join lives and find twins. Reads all points of the run."""
     points = run.points()
-    stored = [_resolved(series, settings.map) for series in run.series]
+    matches = roles.resolve_all([stored.series.name for stored in run.series], settings.map)
+    stored = [_resolved(series, matches[series.series.name]) for series in run.series]
     streams = _streams(stored, points)
     judged, twins, warnings = _set_twins_aside(streams)
     by_role: dict[str, list[Curve]] = {}
@@ -80,8 +81,7 @@ def _checkpoints(run: StoredRun) -> tuple[Checkpoint, ...]:
     return tuple(found[step] for step in sorted(found))
 
 
-def _resolved(stored: StoredSeries, extra: Mapping[str, str]) -> StoredSeries:
-    match = roles.resolve(stored.series.name, extra)
+def _resolved(stored: StoredSeries, match: roles.RoleMatch) -> StoredSeries:
     series = replace(
         stored.series,
         role=match.role,
