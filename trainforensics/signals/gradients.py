@@ -16,7 +16,7 @@ from trainforensics.signals.stretches import lasting_start, middle
 MIN_POINTS = 20
 START_SHARE, START_POINTS = 0.05, 10  # of the log: warm-up moves gradients by itself
 SUDDEN = 3  # points
-BLOCK = 16
+BLOCK, BLOCKS, SMOOTH = 16, 100, 9
 MIN_FACTOR = 4.0  # below what any detector asks for
 STEEP = 30.0  # times the level: by then a geometric climb has shown its slope
 
@@ -102,16 +102,32 @@ def _explosion(curve: Curve, e: Excursion, n: int) -> Explosion:
     lasting = (not e.returned and n - e.onset >= MIN_POINTS // 4) or held >= max(20, n // 20)
     top = e.onset + int(np.argmax(curve.value[e.onset : e.end + 1]))
     slow = e.rise > max(SUDDEN, n // 10)
-    onset = _beginning(curve.value, e, level) if lasting and e.rise > SUDDEN else e.onset
+    onset = _beginning(curve.value, e, level) if lasting else e.onset
     return Explosion(curve, onset, top, e.end, level, float(curve.value[top]), e.z, lasting, slow, e.recovery)
 
 
 def _beginning(value: Floats, e: Excursion, level: float) -> int:
-    """Where a climb turns steep: a norm may drift upwards for long before it explodes."""
-    climb = value[e.onset : e.end + 1]
-    far = min(STEEP * level, float(climb.max()))
-    low = max(0, e.onset - BLOCK)
-    return low + knee(np.log(value[low : e.onset + int(np.argmax(climb >= far)) + 1]))
+    """Where a lasting climb begins: at a jump that makes half of it, else where it turns steep.
+
+    Sought around the last time that the median of nine points was below half of MIN_FACTOR; before that the norm may
+    have drifted for long.
+    """
+    low = max(0, e.onset - BLOCKS * BLOCK)
+    way = np.log(value[low : e.end + 1])
+    if len(way) < SMOOTH:
+        return e.onset
+    smooth = np.median(np.lib.stride_tricks.sliding_window_view(way, SMOOTH), axis=1)
+    peak = int(np.argmax(smooth))
+    calm = np.flatnonzero(smooth[: peak + 1] <= np.log(level) + 0.5 * np.log(MIN_FACTOR))
+    turn = int(calm[-1]) + SMOOTH // 2 if len(calm) else e.onset - low
+    far = min(np.log(STEEP * level), float(smooth[peak]))
+    start = max(0, turn - BLOCK)
+    stop = turn + 1 + int(np.argmax(way[turn:] >= far))
+    way = way[start : max(stop, turn + 2)]
+    jump = np.diff(way)
+    if len(jump) and jump.max() >= 0.5 * (far - np.log(level)):
+        return low + start + int(np.argmax(jump)) + 1
+    return low + start + knee(way)
 
 
 def loss_moved(signals: Signals, start: int, stop: int) -> bool:

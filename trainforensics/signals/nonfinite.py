@@ -215,23 +215,27 @@ def _lost_lives(losses: list[_Bad]) -> list[Episode]:
     """Earlier process lives whose loss was bad to their end: the run went back and was started again."""
     found: dict[int, Episode] = {}
     for bad in losses:
-        old = bad.curve.superseded
-        pieces = [(bad.curve, bad.mask, True)] + ([(old, ~old.finite, False)] if old is not None else [])
-        for curve, mask, current in pieces:
-            edges = np.append(np.flatnonzero(np.diff(curve.segment)), len(curve) - 1)[: -1 if current else None]
-            for edge in edges[mask[edges]] if len(curve) else ():
-                life = np.flatnonzero(curve.segment == curve.segment[edge])
-                start = lasting_start(mask[life])
-                if start is None or len(life) - start < MIN_LIFE or int(curve.segment[edge]) in found:
-                    continue
-                i = int(life[start])
-                earlier = bad.curve.step[bad.curve.step < curve.step[i]]
-                before = int(earlier[-1]) if len(earlier) else None
-                found[int(curve.segment[edge])] = Episode(
-                    "nan-onset", curve.series, (int(curve.step[i]),), before, int(curve.step[edge]),
-                    float(curve.value[i]), len(life) - start, int(curve.segment[edge]), bad.disguise,
-                    curve.series.rank, recovery="recovered",
-                )  # fmt: skip
+        ends = np.flatnonzero(np.diff(bad.curve.segment))
+        ends = ends[~bad.curve.finite[ends]]
+        views = [bad.curve.take(np.arange(end + 1)) for end in ends]
+        for view in (*views, *bad.curve.rolled_back()):
+            life = int(view.segment[-1])
+            start = lasting_start(~view.finite & (view.segment == life))
+            if start is None or len(view) - start < MIN_LIFE or life in found:
+                continue
+            found[life] = Episode(
+                kind="nan-onset",
+                series=view.series,
+                onsets=(int(view.step[start]),),
+                before=_before(view, start),
+                end=int(view.step[-1]),
+                value=float(view.value[start]),
+                points=len(view) - start,
+                segment=life,
+                disguise=bad.disguise,
+                rank=view.series.rank,
+                recovery="recovered",
+            )
     return list(found.values())
 
 

@@ -27,11 +27,13 @@ def one(signals: Signals) -> Finding:
     return outcome.findings[0]
 
 
-def test_a_lasting_jump() -> None:
-    grown = norm()
-    grown[700:] *= 64
+@pytest.mark.parametrize("sigma", [0.1, 0.3, 0.6])
+@pytest.mark.parametrize("factor", [16, 64])
+def test_a_lasting_jump(factor: int, sigma: float) -> None:
+    grown = norm(sigma=sigma)
+    grown[700:] *= factor
     found = one(make_signals({"train_loss": loss(), "grad_norm": grown}))
-    assert abs((found.onset_step or 0) - 701) <= 1
+    assert abs((found.onset_step or 0) - 701) <= (1 if sigma < 0.5 else 5)
     assert found.recovery in {"unrecovered", "diverging"}
 
 

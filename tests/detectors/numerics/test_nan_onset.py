@@ -182,3 +182,12 @@ def test_short_logs(n: int) -> None:
 
 def test_without_a_loss() -> None:
     assert isinstance(nan_onset.detect(make_signals({"grad_norm": np.ones(5)}), {}), NotApplicable)
+
+
+def test_a_life_that_a_roll_back_replaced() -> None:
+    gone = make_curve(np.r_[np.full(5, 2.1), np.full(15, np.nan)], step=np.arange(81, 101), segment=np.zeros(20))
+    step = np.r_[np.arange(1, 81), np.arange(81, 201)]
+    kept = make_curve(falling(), step=step, segment=np.repeat([0, 1], [80, 120]), superseded=gone)
+    found = only(make_signals([kept]))
+    assert (found.kind, found.onset_step, found.onset_interval) == ("nan-onset", 86, (85, 86))
+    assert (found.end_step, found.recovery) == (100, "recovered")
