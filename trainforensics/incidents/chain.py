@@ -59,8 +59,8 @@ PRECEDENCE = {kind: rank for rank, kind in enumerate(EFFECTS)}
 def chain(incidents: Sequence[Incident], slack: int, reach: int) -> tuple[Incident, ...]:
     """Set `caused_by`, and give every root the highest severity of its chain.
 
-    `slack`: steps by which logging may show an effect before its cause; `reach`: steps after the end of a cause in which
-    an effect still counts as its own.
+    `slack`: steps by which logging may show an effect before its cause; `reach`: steps after the end of a cause in
+    which an effect still counts as its own.
     """
     parents = {i.id: _cause_of(i, incidents, slack, reach) for i in incidents}
     roots = {id_: _root(id_, parents) for id_ in parents}

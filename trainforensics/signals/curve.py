@@ -60,9 +60,31 @@ class Curve:
         """The points a mask or an index array selects."""
         return Curve(self.series, self.step[mask], self.value[mask], self.time[mask], self.segment[mask])
 
+    def rolled_back(self) -> tuple[Curve, ...]:
+        """What the log showed before each roll-back: the curve up to there, and the end that a later life replaced."""
+        gone = self.superseded
+        if gone is None or not len(gone):
+            return ()
+        views = []
+        for life in np.unique(gone.segment):
+            end = gone.take(gone.segment == life)
+            kept = self.take((self.segment <= life) & (self.step < end.step[0]))
+            views.append(_joined(kept, end))
+        return tuple(views)
+
     def at(self, step: int) -> int:
         """Index of the last point at or before `step`; -1 before the first."""
         return int(np.searchsorted(self.step, step, side="right")) - 1
+
+
+def _joined(first: Curve, second: Curve) -> Curve:
+    return Curve(
+        first.series,
+        np.concatenate([first.step, second.step]),
+        np.concatenate([first.value, second.value]),
+        np.concatenate([first.time, second.time]),
+        np.concatenate([first.segment, second.segment]),
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -34,8 +34,8 @@ class Excursion:
     `onset`: first point outside the noise; `peak`: highest point; `end`: first point back inside, or the last point;
     `knee`: where the steepest half of the climb begins, when that half takes less than a fifth of it, else the onset;
     `rise`: points from onset to half of the height; `height` above the level before, `sigma` the noise there (both in
-    the space of judgement, see `log_space`), `before` and `after` the levels as logged; `returned`: it came back below half
-    of its height.
+    the space of judgement, see `log_space`), `before` and `after` the levels as logged; `returned`: it came back
+    below half of its height.
     """
 
     shape: Literal["burst", "rise"]

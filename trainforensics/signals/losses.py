@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from trainforensics.model import Evidence, Finding, Recovery
+from trainforensics.model import Evidence, Finding, NotApplicable, Recovery
 from trainforensics.signals.curve import Curve
-from trainforensics.signals.excursions import Excursion
+from trainforensics.signals.excursions import MIN_POINTS, Excursion, excursions
 from trainforensics.signals.precursors import RISING, companions, excursions_of, precursors
 from trainforensics.signals.run import Signals
+from trainforensics.signals.task import adversarial
 
 # What the loss kinds look at beside the loss; declared by each of them, since derived signals are shared.
 USES = (*RISING, "loss_scale")
@@ -29,6 +30,7 @@ class LossEvent:
     peak_step: int
     end_step: int
     peak: float
+    rolled_back: bool  # the run was restarted from before it: the judged curve no longer holds it
 
     @property
     def lasting(self) -> bool:
@@ -46,16 +48,51 @@ def loss_events(signals: Signals) -> tuple[LossEvent, ...]:
     return signals.derive(("loss-events",), lambda: _loss_events(signals))
 
 
-def _loss_events(signals: Signals) -> tuple[LossEvent, ...]:
+def unjudgeable(signals: Signals) -> NotApplicable | None:
+    """Why the training loss has no excursions to speak of, if so."""
     curve = signals.curve("train_loss")
     if curve is None:
+        return NotApplicable("no training loss is logged", "the training loss at every step")
+    if adversarial(curve):
+        return NotApplicable(f"{curve.name} is one side of a game and has no trend to leave", "a metric of quality")
+    if curve.finite.sum() < MIN_POINTS:
+        return NotApplicable(f"only {curve.finite.sum()} points of {curve.name}", "the training loss more often")
+    return None
+
+
+def _loss_events(signals: Signals) -> tuple[LossEvent, ...]:
+    curve = signals.curve("train_loss")
+    if curve is None or unjudgeable(signals) is not None:
         return ()
+    events = _on(curve, excursions_of(signals, curve))
+    for view in curve.rolled_back():
+        lost = (event for event in _on(view, excursions(view), rolled_back=True) if _replaced(event, curve))
+        events += [event for event in lost if not _seen(event, events)]
+    return tuple(event for event in sorted(events, key=lambda e: e.onset_step) if not _warm_restart(signals, event))
+
+
+def _on(curve: Curve, found: tuple[Excursion, ...], rolled_back: bool = False) -> list[LossEvent]:
     finite = curve.only_finite()
-    events = [_place(curve, finite, e) for e in excursions_of(signals, curve)]
-    return tuple(event for event in events if not _warm_restart(signals, event))
+    ends_in_nan = not np.isfinite(curve.value[-1])
+    return [_place(curve, finite, _run_away(e) if ends_in_nan else e, rolled_back) for e in found]
 
 
-def _place(curve: Curve, finite: Curve, e: Excursion) -> LossEvent:
+def _run_away(e: Excursion) -> Excursion:
+    """An excursion that the log leaves unfinished because what follows is not finite never came back."""
+    return replace(e, recovery="diverging") if e.recovery == "ongoing" and not e.returned else e
+
+
+def _replaced(event: LossEvent, judged: Curve) -> bool:
+    """Whether the event lies in points that a later life logged again."""
+    here, there = event.curve.at(event.onset_step), judged.at(event.onset_step)
+    return bool(event.curve.segment[here] != judged.segment[there])
+
+
+def _seen(event: LossEvent, events: list[LossEvent]) -> bool:
+    return any(known.before_step <= event.onset_step <= known.end_step for known in events)
+
+
+def _place(curve: Curve, finite: Curve, e: Excursion, rolled_back: bool) -> LossEvent:
     step = finite.step
     return LossEvent(
         curve,
@@ -66,6 +103,7 @@ def _place(curve: Curve, finite: Curve, e: Excursion) -> LossEvent:
         peak_step=int(step[e.peak]),
         end_step=int(step[e.end]),
         peak=float(finite.value[e.peak]),
+        rolled_back=rolled_back,
     )
 
 
@@ -106,7 +144,7 @@ def finding(signals: Signals, kind: str, event: LossEvent, onset_step: int, conf
         occurrences=(onset_step,),
         segment=int(event.curve.segment[max(event.curve.at(onset_step), 0)]),
         peak_step=event.peak_step,
-        end_step=None if event.lasting else event.end_step,
+        end_step=None if event.lasting and not event.rolled_back else event.end_step,
         recovery=e.recovery,
         evidence=rows,
         precursors=precursors(signals, onset_step),

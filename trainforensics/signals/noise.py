@@ -63,7 +63,8 @@ def chance_height(z: Floats, at_least: float) -> float:
     Sorted downwards, the heights of a continuous tail leave gaps of known size: k * log(z[k] / z[k+1]) is exponential
     with the tail index as its mean (Renyi), whatever the noise: small for normal noise, a third for Student's t with 3
     degrees of freedom. The index is read from the k + 12 peaks below the gap, so that neither one giant nor many
-    equal bursts can hide themselves. The lowest gap above `at_least` that chance leaves in less than 1 % of runs is taken.
+    equal bursts can hide themselves. The lowest gap above `at_least` that chance leaves in less than 1 % of runs is
+    taken.
     """
     peaks = np.sort(z[z > 0])[::-1]
     few = min(TAIL_POINTS, len(peaks) // 4)

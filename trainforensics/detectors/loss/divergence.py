@@ -27,9 +27,9 @@ from dataclasses import replace
 
 from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS, Severity
-from trainforensics.model import Clear, Finding, Fired, NotApplicable, Outcome
+from trainforensics.model import Clear, Finding, Fired, Outcome
 from trainforensics.signals import Signals
-from trainforensics.signals.losses import USES, LossEvent, certainty, finding, loss_events, settles
+from trainforensics.signals.losses import USES, LossEvent, certainty, finding, loss_events, settles, unjudgeable
 
 META = Meta(
     kind=KINDS["divergence"],
@@ -43,8 +43,9 @@ META = Meta(
 
 def detect(signals: Signals, params: Params) -> Outcome:
     """One finding for every excursion that lasts to the end of the log."""
-    if signals.curve("train_loss") is None:
-        return NotApplicable("no training loss is logged", "the training loss at every step")
+    reason = unjudgeable(signals)
+    if reason is not None:
+        return reason
     lasting = [e for e in loss_events(signals) if _is_divergence(e) and e.excursion.z >= params["min_height"]]
     return Fired(tuple(_finding(signals, event) for event in lasting)) if lasting else Clear()
 

@@ -29,9 +29,9 @@ from dataclasses import replace
 
 from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
-from trainforensics.model import Clear, Finding, Fired, NotApplicable, Outcome
+from trainforensics.model import Clear, Finding, Fired, Outcome
 from trainforensics.signals import Signals
-from trainforensics.signals.losses import USES, LossEvent, certainty, finding, loss_events, settles
+from trainforensics.signals.losses import USES, LossEvent, certainty, finding, loss_events, settles, unjudgeable
 
 META = Meta(
     kind=KINDS["gradual-rise"],
@@ -43,8 +43,9 @@ META = Meta(
 
 def detect(signals: Signals, params: Params) -> Outcome:
     """One finding for every climb."""
-    if signals.curve("train_loss") is None:
-        return NotApplicable("no training loss is logged", "the training loss at every step")
+    reason = unjudgeable(signals)
+    if reason is not None:
+        return reason
     rises = [e for e in loss_events(signals) if not e.sudden and e.excursion.z >= params["min_height"]]
     return Fired(tuple(_finding(signals, event) for event in rises)) if rises else Clear()
 

@@ -2,16 +2,16 @@
 
 What it detects:
     A training loss that rises above the level on both of its sides by more than its noise explains, reaching half of
-    the height within three logged points, and that later falls below half of that height again. Bursts that recur are one
-    incident with all onsets in `occurrences`.
+    the height within three logged points, and that later falls below half of that height again. Bursts that recur are
+    one incident with all onsets in `occurrences`.
 
 Why it matters:
     One burst costs the steps until the trend is met again. Bursts that recur at the same data point to the data; bursts
     that grow point to the optimiser and often end in divergence or NaN.
 
 Evidence:
-    Height in noise widths against the level before, what grad norm, learning rate and loss scale did at that step, which
-    of them moved earlier and by how many steps, where the loss settled against the level before.
+    Height in noise widths against the level before, what grad norm, learning rate and loss scale did at that step,
+    which of them moved earlier and by how many steps, where the loss settled against the level before.
 
 False positives:
     Heavy-tailed noise: the bar is set by the run's own tail, so a run that jumps by chance all the time raises
@@ -30,9 +30,9 @@ from dataclasses import replace
 
 from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS, Severity
-from trainforensics.model import Clear, Fired, NotApplicable, Outcome
+from trainforensics.model import Clear, Fired, Outcome
 from trainforensics.signals import Signals
-from trainforensics.signals.losses import USES, LossEvent, certainty, finding, loss_events, settles
+from trainforensics.signals.losses import USES, LossEvent, certainty, finding, loss_events, settles, unjudgeable
 
 META = Meta(
     kind=KINDS["instant-burst"],
@@ -44,8 +44,9 @@ META = Meta(
 
 def detect(signals: Signals, params: Params) -> Outcome:
     """One finding for all bursts of the run, since what recurs has one cause until shown otherwise."""
-    if signals.curve("train_loss") is None:
-        return NotApplicable("no training loss is logged", "the training loss at every step")
+    reason = unjudgeable(signals)
+    if reason is not None:
+        return reason
     bursts = [e for e in loss_events(signals) if _is_burst(e) and e.excursion.z >= params["min_height"]]
     if not bursts:
         return Clear()

@@ -1,0 +1,116 @@
+"""The loss swings with a large amplitude that grew during the run, and learning stops.
+
+What it detects:
+    A training loss whose swings became at least three times as wide as they had been, and wide against all that was
+    learnt, from some point to the end, while its level no longer falls.
+
+Why it matters:
+    The step size exceeds what the curvature bears (or batches come in an order the loss follows): the run hovers over
+    the valley instead of descending into it.
+
+Evidence:
+    Width of the swings (10th to 90th percentile) before and after, level before and after, learning rate.
+
+False positives:
+    Noise that widens while the loss still falls, as with smaller batches or harder data. Adversarial losses that swing
+    from the start: the swings must have grown.
+
+Example:
+    `from step 170 loss swings by 0.31 (0.04 before) and no longer falls`
+
+Parameters:
+    growth: factor of the width. share: width against the fall since the start.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trainforensics.detectors.base import Meta, Param, Params
+from trainforensics.kinds import KINDS
+from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
+from trainforensics.signals import Curve, Signals
+from trainforensics.signals.curve import Floats
+from trainforensics.signals.precursors import companions
+from trainforensics.signals.trend import level
+
+CHUNKS = 24
+MIN_CHUNK = 8
+QUIET, WILD = 3, 5  # chunks that must lie before and after
+NORMAL_WIDTH = 2.56  # 10th to 90th percentile of a normal distribution, in standard deviations
+BEYOND = 4.0  # standard deviations: once in 30,000 points
+
+META = Meta(
+    kind=KINDS["oscillation"],
+    needs=("train_loss",),
+    uses=("learning_rate", "grad_norm", "loss_scale"),
+    params=(
+        Param("growth", 3.0, "the width of eight points' swings varies by a factor of two by chance"),
+        Param("share", 0.1, "swings below a tenth of all that was learnt do not decide a run"),
+    ),
+)
+
+
+def detect(signals: Signals, params: Params) -> Outcome:
+    """Split the run where the width of its swings grew most."""
+    loss = signals.curve("train_loss")
+    loss = loss.only_finite() if loss is not None else None
+    if loss is None or len(loss) < (QUIET + WILD) * MIN_CHUNK:
+        return NotApplicable("too few points of training loss", "the training loss at least every 1 % of the run")
+    size = max(MIN_CHUNK, len(loss) // CHUNKS)
+    chunks = loss.value[: len(loss) - len(loss) % size].reshape(-1, size)
+    heights, width = np.median(chunks, axis=1), _widths(chunks)
+    split = _split(heights, width, params["growth"])
+    if split is None:
+        return Clear()
+    before, after = float(np.median(width[max(0, split - QUIET) : split])), float(np.median(width[split:]))
+    learnt = float(heights[0] - heights[:split].min())
+    if after < params["share"] * max(learnt, before):
+        return Clear()
+    return Fired((_finding(signals, loss, _onset(loss, split * size, size, before), before, after),))
+
+
+def _widths(chunks: Floats) -> Floats:
+    """Distance of the 10th and 90th percentile in each chunk, a straight trend within it removed."""
+    x = np.arange(chunks.shape[1]) - (chunks.shape[1] - 1) / 2
+    slope = chunks @ x / (x @ x)
+    low, high = np.quantile(chunks - slope[:, None] * x, [0.1, 0.9], axis=1)
+    return np.asarray(high - low)
+
+
+def _split(heights: Floats, width: Floats, growth: float) -> int | None:
+    """First chunk from which on swings are `growth` times as wide as before and the level falls no more."""
+    for at in range(QUIET, len(width) - WILD + 1):
+        before = np.median(width[at - QUIET : at])
+        wide = width[at:] > growth * before
+        falling = np.median(heights[-WILD:]) < heights[at - 1] - 0.5 * np.median(width[at:])
+        if before > 0 and wide.mean() >= 0.8 and wide[:2].any() and not falling:
+            return at
+    return None
+
+
+def _onset(loss: Curve, start: int, size: int, before: float) -> int:
+    """Index of the first of three swings within a chunk that the noise of before does not explain, from one chunk ahead
+    of `start` on."""
+    first = max(0, start - size)
+    sides = level(loss.value)
+    middle = np.fmax(sides.left, sides.right)
+    beyond = np.flatnonzero(loss.value[first:] - middle[first:] > BEYOND * before / NORMAL_WIDTH)
+    recurring = np.flatnonzero(beyond[2:] - beyond[:-2] <= size) if len(beyond) > 2 else beyond[:0]
+    return first + int(beyond[recurring[0]]) if len(recurring) else start
+
+
+def _finding(signals: Signals, loss: Curve, at: int, before: float, after: float) -> Finding:
+    onset = int(loss.step[at])
+    row = Evidence(loss.name, onset, after, before, "width of the swings, 10th to 90th percentile")
+    return Finding(
+        kind="oscillation",
+        series=loss.name,
+        role="train_loss",
+        onset_step=onset,
+        onset_interval=(int(loss.step[max(at - 1, 0)]), onset),
+        confidence=round(min(0.95, 0.6 + 0.1 * after / max(before, 1e-300) / 3), 3),
+        summary=f"from step {onset} {loss.name} swings by {after:.3g} ({before:.3g} before) and no longer falls",
+        recovery="unrecovered",
+        evidence=(row, *companions(signals, onset)),
+    )

@@ -1,0 +1,122 @@
+"""The loss does not fall over a span in which it should.
+
+What it detects:
+    A training loss without any trend over at least a third of the run, together with a reason why it should have one: a
+    learning rate of zero, or a loss that stands at the value of guessing at random although the learning rate is up.
+
+Why it matters:
+    Steps are paid for and teach nothing: an optimiser that does not step, a frozen graph, a schedule that ended early.
+
+Evidence:
+    Level at both ends of the span against the noise of a level, learning rate within the span, value of chance.
+
+False positives:
+    Converged runs and the tail of a decayed schedule are flat too; objectives that are flat by nature (diffusion,
+    policy gradients, preference losses during warm-up) have noise but no value of chance. Flatness alone raises
+    nothing.
+
+Example:
+    `loss stays at 2.303 = ln 10 from step 0 to 690 while the learning rate is 1e-3`
+
+Parameters:
+    span: share of the run that must be flat. near: relative distance from the value of chance.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from trainforensics.detectors.base import Meta, Param, Params
+from trainforensics.kinds import KINDS
+from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
+from trainforensics.signals import Curve, Signals
+from trainforensics.signals.noise import robust_sigma
+from trainforensics.signals.task import vocabulary
+
+MIN_POINTS = 30
+ZERO_RATE = 1e-3  # of the highest learning rate
+COMMON_CLASSES = (10, 100, 1000)  # of the usual classification sets, where the configuration does not say
+
+META = Meta(
+    kind=KINDS["plateau"],
+    needs=("train_loss",),
+    uses=("learning_rate",),
+    params=(
+        Param("span", 1 / 3, "shorter flat stretches occur between learning-rate drops"),
+        Param("near", 0.02, "initial logits move the loss of chance by 1-2 %"),
+    ),
+)
+
+
+def detect(signals: Signals, params: Params) -> Outcome:
+    """Look for a flat span with a reason."""
+    loss = signals.curve("train_loss")
+    loss = loss.only_finite() if loss is not None else None
+    if loss is None or len(loss) < MIN_POINTS:
+        return NotApplicable("too few points of training loss", "the training loss at least every 1 % of the run")
+    rate = signals.curve("learning_rate")
+    start = _stopped(loss, rate, params["span"])
+    if start is not None:
+        return Fired((_finding(loss, start, "the learning rate is zero there", 0.0),))
+    chance = _chance(signals, loss, params["near"])
+    if chance is not None and _flat(loss.value) and (rate is None or _raised(rate)):
+        return Fired((_finding(loss, 0, f"{chance:.4g} is the loss of guessing at random", chance),))
+    return Clear()
+
+
+def _flat(values: np.ndarray) -> bool:
+    """Whether the last third stands within two standard errors of the first."""
+    third = len(values) // 3
+    first, last = values[:third], values[-third:]
+    error = 1.2533 * robust_sigma(np.concatenate([first - np.median(first), last - np.median(last)]))
+    return bool(abs(np.median(last) - np.median(first)) < 2 * error * math.sqrt(2 / third))
+
+
+def _stopped(loss: Curve, rate: Curve | None, span: float) -> int | None:
+    """First point of a span with a learning rate of zero that does not end a schedule which decayed to it."""
+    if rate is None or len(rate) < 2 or not np.isfinite(rate.value).all():
+        return None
+    at = np.clip(np.searchsorted(rate.step, loss.step, side="right") - 1, 0, len(rate) - 1)
+    zero = rate.value[at] <= ZERO_RATE * rate.value.max()
+    if rate.value.max() <= 0:
+        zero[:] = True
+    moving = np.flatnonzero(~zero)
+    start = int(moving[-1]) + 1 if len(moving) else 0
+    if len(loss) - start < max(MIN_POINTS, span * len(loss)) or not _flat(loss.value[start:]):
+        return None
+    decayed = start > 0 and rate.value[at[start - 1]] < 0.1 * rate.value.max()
+    return None if decayed else start
+
+
+def _chance(signals: Signals, loss: Curve, near: float) -> float | None:
+    """The value of guessing at random at which the whole run stands, if it stands at one."""
+    size = vocabulary(signals)
+    level = float(np.median(loss.value))
+    for classes in (size,) if size is not None else COMMON_CLASSES:
+        chance = math.log(classes)
+        if abs(level - chance) < near * chance:
+            return chance
+    return None
+
+
+def _raised(rate: Curve) -> bool:
+    """Whether the learning rate stood near its top for half of the run: no more a warm-up."""
+    return bool(np.mean(rate.value > 0.3 * rate.value.max()) >= 0.5)
+
+
+def _finding(loss: Curve, start: int, reason: str, expected: float) -> Finding:
+    onset = int(loss.step[start])
+    level = float(np.median(loss.value[start:]))
+    return Finding(
+        kind="plateau",
+        series=loss.name,
+        role="train_loss",
+        onset_step=onset,
+        onset_interval=(int(loss.step[max(start - 1, 0)]), onset),
+        confidence=0.8,
+        summary=f"{loss.name} stays at {level:.4g} from step {onset} to {int(loss.step[-1])}: {reason}",
+        recovery="unrecovered",
+        evidence=(Evidence(loss.name, onset, level, expected or None, reason),),
+    )

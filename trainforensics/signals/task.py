@@ -1,0 +1,54 @@
+"""What the log says of the task: is the loss a cross-entropy per token, and what would an untrained model score."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from trainforensics.signals.curve import Curve
+from trainforensics.signals.run import Signals
+
+TOKEN_ROLES = ("tokens_seen", "tokens_per_sec", "seq_len")
+TOKEN_WORDS = ("ppl", "perplexity", "lm loss", "lm_loss", "bpb", "token")
+VOCABULARY = ("vocab_size", "padded_vocab_size", "n_vocab", "num_classes", "num_labels")
+ADVERSARIAL = frozenset({"g", "gen", "generator", "d", "disc", "discriminator", "adv", "adversarial", "gan"})
+LARGEST_VOCABULARY = 300_000  # of the tokenisers in use; ln of it is 12.6
+
+
+def per_token(signals: Signals) -> bool:
+    """Whether the log speaks of tokens: throughput or counts of them, perplexity, a vocabulary in the configuration."""
+    if any(signals.has(role) for role in TOKEN_ROLES) or vocabulary(signals) is not None:
+        return True
+    names = (curve.name.lower() for curve in signals.every_curve())
+    return any(word in name for name in names for word in TOKEN_WORDS)
+
+
+def vocabulary(signals: Signals) -> int | None:
+    """Number of classes the loss chooses from, where the configuration says it."""
+    for key, value in _leaves(signals.config):
+        if key in VOCABULARY and isinstance(value, int | float | str) and str(value).isdigit() and int(value) > 1:
+            return int(value)
+    return None
+
+
+def untrained_loss(signals: Signals) -> float | None:
+    """Cross-entropy of guessing at random, ln V; the bound for the largest vocabularies where only tokens are known."""
+    size = vocabulary(signals)
+    if size is not None:
+        return math.log(size)
+    return math.log(LARGEST_VOCABULARY) if per_token(signals) else None
+
+
+def adversarial(curve: Curve) -> bool:
+    """Whether a loss is one side of a game, by its name: it has no trend that it should follow."""
+    return bool(ADVERSARIAL & set(re.split(r"[^a-z]+", curve.name.lower())))
+
+
+def _leaves(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value)
+        else:
+            yield key.lower().rsplit("/", 1)[-1].rsplit(".", 1)[-1], value
