@@ -3,10 +3,10 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 OUT ?= trainforensics-out
 
-.PHONY: demo test lint types contracts fixtures docs bench-import bench-detect clean
+.PHONY: demo test lint types contracts fixtures docs bench-import clean
 
 demo: $(VENV)/.installed ## Analyse the logs shipped in fixtures/ and say where the report is
 	$(BIN)/trainforensics analyze fixtures/runs --out $(OUT)
@@ -31,10 +31,7 @@ fixtures: $(VENV)/.fixtures ## Train the runs in fixtures/ again (PyTorch on the
 	$(BIN)/python -m fixtures.train
 
 bench-import: $(VENV)/.dev ## How fast logs are read
-	$(BIN)/python benchmarks/imports.py
-
-bench-detect: $(VENV)/.dev ## How good the verdicts are
-	$(BIN)/python benchmarks/detect.py
+	$(BIN)/python benchmarks/import_speed.py
 
 clean:
 	rm -rf $(VENV) $(OUT)
