@@ -88,11 +88,11 @@ def _run() -> int:
         return EXIT_INTERRUPTED
     except (BrokenPipeError, SystemExit):  # the latter is how typer answers a broken pipe, with code 1
         return _hang_up()
-    except Exception as error:
+    except BaseException as error:  # a panic of a library written in Rust is no Exception
         return _unexpected(error)
 
 
-def _unexpected(error: Exception) -> int:
+def _unexpected(error: BaseException) -> int:
     if _is_usage(error):
         _show_usage(error)
         return EXIT_USAGE
@@ -102,12 +102,12 @@ def _unexpected(error: Exception) -> int:
     return EXIT_INTERNAL
 
 
-def _is_usage(error: Exception) -> bool:
+def _is_usage(error: BaseException) -> bool:
     """Whether the parser itself rejected the command line."""
     return isinstance(error, typer.BadParameter.__mro__[2])
 
 
-def _show_usage(error: Exception) -> None:
+def _show_usage(error: BaseException) -> None:
     context = getattr(error, "ctx", None)
     message = error.format_message() if hasattr(error, "format_message") else str(error)
     if context is not None and not message:

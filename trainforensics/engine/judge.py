@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from polars.exceptions import PanicException
 
 from trainforensics import blame, causes, incidents, registry, remedies
 from trainforensics.config import Settings
@@ -115,7 +116,7 @@ class _errors_go_to:  # noqa: N801  (reads as a statement)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> bool:
         self._quiet.__exit__(kind, error, trace)
-        if not isinstance(error, Exception) or os.environ.get("TRAINFORENSICS_DEBUG"):
+        if not isinstance(error, (Exception, PanicException)) or os.environ.get("TRAINFORENSICS_DEBUG"):
             return False
         self._errored.append(DetectorError(self._name, f"{type(error).__name__}: {error}"))
         return True

@@ -174,7 +174,7 @@ def stage(importer: ModuleType, source: SourceFile, folder: Path, stem: str, opt
                     staged.axis = staged.axis or record
                 case ReadWarning():
                     staged.warnings.append(record)
-    except Exception as error:
+    except (Exception, pl.exceptions.PanicException) as error:
         staged.warnings.append(
             ReadWarning(
                 "importer-error", source.label, f"the {source.format} importer failed: {error!r}; kept what came before"
