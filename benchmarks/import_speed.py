@@ -22,8 +22,11 @@ from typing import Any
 
 import google_crc32c
 
+from trainforensics.discovery import discover
 from trainforensics.importers import tensorboard, wandb
 from trainforensics.importers.base import Points, Source
+from trainforensics.store.reader import open_run
+from trainforensics.store.writer import import_candidates
 
 TAGS = tuple(f"train/metric_{i}" for i in range(10))
 
@@ -127,6 +130,7 @@ def tensorboard_rows(folder: Path, points: int, repeat: int) -> list[Row]:
     path.parent.mkdir()
     write_event_file(path, points)
     rows = [Row("trainforensics", *fastest(repeat, lambda: own(tensorboard.read, path)))]
+    rows.append(Row("trainforensics, into the Parquet store", *fastest(repeat, lambda: into_store(path))))
     rows.append(Row("TensorBoard data server", *fastest(repeat, lambda: with_data_server(path, points))))
     rows.append(Row("TensorBoard EventFileLoader", *fastest(1, lambda: with_event_file_loader(path))))
     rows.append(Row("tbparse", *fastest(1, lambda: with_tbparse(path))))
@@ -208,6 +212,47 @@ def wandb_rows(folder: Path, points: int, repeat: int) -> list[Row]:
     ]
 
 
+# --- JSON lines ----------------------------------------------------------------------------------------------------
+
+
+def write_json_lines(path: Path, rows: int, nan_share: float) -> None:
+    """Five numbers a row; in a share of the rows the loss is the bare literal NaN."""
+    noise = random.Random(1)
+    with path.open("w") as stream:
+        for step in range(rows):
+            loss = math.nan if noise.random() < nan_share else 4 * math.exp(-step / rows) + noise.gauss(0, 0.02)
+            row = {"step": step, "loss": loss, "grad_norm": noise.random(), "lr": 1e-4, "tokens": 4096 * step}
+            stream.write(json.dumps(row) + "\n")
+
+
+def into_store(path: Path) -> int:
+    """Numbers of a log that discovery, import and store write as Parquet."""
+    with tempfile.TemporaryDirectory() as store:
+        imported = import_candidates(discover([path]).candidates, Path(store), {})
+        return sum(source.points for source in open_run(Path(store), imported.runs[0]).sources)
+
+
+def with_polars(path: Path) -> int:
+    """The bare minimum: polars reads, and writes Parquet."""
+    import polars as pl  # noqa: PLC0415
+
+    frame = pl.read_ndjson(path)
+    frame.write_parquet(path.with_suffix(".parquet"))
+    return frame.height * (frame.width - 1)
+
+
+def json_rows(folder: Path, rows: int, repeat: int) -> list[Row]:
+    """The readers of JSON lines; polars refuses the file with NaN, and stands for itself on the one without."""
+    plain, with_nan = folder / "plain.jsonl", folder / "nan.jsonl"
+    write_json_lines(plain, rows, 0.0)
+    write_json_lines(with_nan, rows, 0.01)
+    return [
+        Row("trainforensics", *fastest(repeat, lambda: into_store(plain))),
+        Row("trainforensics, NaN in 1 % of the lines", *fastest(repeat, lambda: into_store(with_nan))),
+        Row("polars.read_ndjson and write_parquet", *fastest(repeat, lambda: with_polars(plain))),
+    ]
+
+
 # --- the table -----------------------------------------------------------------------------------------------------
 
 
@@ -238,6 +283,8 @@ def main() -> None:
             table(f"TensorBoard scalars: {len(TAGS)} tags, checksums on", tensorboard_rows(folder, points, args.repeat))
         )
         print(table("W&B offline: 7 metrics a row", wandb_rows(folder, points // 2, args.repeat)))
+        title = "JSON lines into Parquet: 5 numbers a row"
+        print(table(title, json_rows(folder, int(200_000 * args.scale), args.repeat)))
 
 
 if __name__ == "__main__":
