@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from logs import rows, write_jsonl
@@ -129,3 +130,23 @@ def test_from_python(tmp_path: Path) -> None:
     assert [(run.run, run.verdict) for run in result.runs] == [("a", "stable")]
     with pytest.raises(UsageError, match="unknown setting 'colour'"):
         trainforensics.analyze(tmp_path / "a", colour=True)
+
+
+@pytest.mark.parametrize(("stage", "verdict"), [("judge", "undecided"), ("output.write_run", "stable")])
+def test_a_run_that_fails_leaves_the_others_alone(
+    tmp_path: Path, out: Settings, monkeypatch: pytest.MonkeyPatch, stage: str, verdict: str
+) -> None:
+    for name in ("a", "b"):
+        log(tmp_path / "runs" / name)
+    real = engine.output.write_run if stage.startswith("output") else engine.judge
+
+    def fail(*args: Any, **more: Any) -> Any:
+        if any("runs/a" in str(getattr(arg, "name", getattr(arg, "run", ""))) for arg in args):
+            raise RuntimeError("boom")
+        return real(*args, **more)
+
+    monkeypatch.setattr(f"trainforensics.engine.{stage}", fail)
+    first, second = engine.analyze([tmp_path / "runs"], out).runs
+    assert (first.verdict, [e.message for e in first.errored]) == (verdict, ["RuntimeError: boom"])
+    assert (second.verdict, second.errored) == ("stable", ())
+    assert json.loads((out.out / "runs/a/result.json").read_text())["errored"]

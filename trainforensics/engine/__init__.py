@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -13,10 +14,10 @@ from trainforensics import __version__, blame, registry, roles
 from trainforensics.config import Settings
 from trainforensics.discovery import discover
 from trainforensics.engine import output
-from trainforensics.engine.judge import judge
+from trainforensics.engine.judge import judge, unjudged
 from trainforensics.engine.output import STORE
 from trainforensics.errors import CannotJudgeError
-from trainforensics.model import CrossRunFinding, Index, RunResult, Skipped
+from trainforensics.model import CrossRunFinding, DetectorError, Index, RunResult, Skipped
 from trainforensics.store.reader import StoredRun, runs_of
 from trainforensics.store.writer import import_candidates
 
@@ -114,11 +115,18 @@ def _judge_all(folders: Sequence[Path], settings: Settings, progress: Progress |
             yield _judge_and_write(folder, settings)
         return
     os.environ["POLARS_MAX_THREADS"] = "1"  # for the workers; polars deadlocks under fork, hence spawn
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_leave_interrupts_to_parent) as pool:
         tasks = [pool.submit(_judge_and_write, folder, settings) for folder in folders]
-        for number, (folder, task) in enumerate(zip(folders, tasks, strict=True)):
-            _tell(progress, folder, number, len(folders))
-            yield task.result()
+        try:
+            for number, (folder, task) in enumerate(zip(folders, tasks, strict=True)):
+                _tell(progress, folder, number, len(folders))
+                yield task.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _leave_interrupts_to_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _tell(progress: Progress | None, folder: Path, number: int, total: int) -> None:
@@ -127,9 +135,25 @@ def _tell(progress: Progress | None, folder: Path, number: int, total: int) -> N
 
 
 def _judge_and_write(folder: Path, settings: Settings) -> RunResult:
-    result, signals = judge(StoredRun(folder), settings)
-    output.write_run(settings.out, result, signals, plots=settings.plots)
+    """One run; what fails here is said in its result and leaves the other runs alone."""
+    run = StoredRun(folder)
+    signals = None
+    try:
+        result, signals = judge(run, settings)
+    except Exception as error:
+        result = unjudged(run, settings, _failure("signals", error))
+    try:
+        output.write_run(settings.out, result, signals, plots=settings.plots)
+    except Exception as error:
+        result = replace(result, errored=(*result.errored, _failure("report", error)))
+        output.write_result(settings.out, result)
     return result
+
+
+def _failure(stage: str, error: Exception) -> DetectorError:
+    if os.environ.get("TRAINFORENSICS_DEBUG"):
+        raise error
+    return DetectorError(stage, f"{type(error).__name__}: {error}")
 
 
 def _jobs(folders: Sequence[Path], settings: Settings) -> int:

@@ -84,6 +84,14 @@ def judge(run: StoredRun, settings: Settings) -> tuple[RunResult, Signals]:
     return result, signals
 
 
+def unjudged(run: StoredRun, settings: Settings, error: DetectorError) -> RunResult:
+    """The result of a run that could not even be looked at."""
+    options = options_of(settings)
+    return RunResult(
+        run.name, "undecided", run.axis, "unknown", run.sources, dict(run.config), options, errored=(error,)
+    )
+
+
 def detect_all(signals: Signals, settings: Settings) -> _Findings:
     """Phase 1, then phase 2 with the outcomes of phase 1. A detector that raises fails alone."""
     answers = _Findings([], [], [])

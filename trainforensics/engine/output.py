@@ -55,9 +55,16 @@ def write_run(out: Path, result: RunResult, signals: Signals | None, *, plots: b
         shutil.rmtree(folder / PLOTS, ignore_errors=True)
     if plots:
         figures = _figures(folder, result, signals)
-    _replace(folder / RESULT, report_json.dump_run(result))
+    write_result(out, result)
     _replace(folder / SKIP, json.dumps(blame.skip(result.run, result.incidents), indent=2, default=str).encode())
     _replace(folder / REPORT, markdown.render_run(result, figures).encode("utf-8", "backslashreplace"))
+
+
+def write_result(out: Path, result: RunResult) -> None:
+    """A run's result.json alone."""
+    folder = out / run_folder(result.run)
+    folder.mkdir(parents=True, exist_ok=True)
+    _replace(folder / RESULT, report_json.dump_run(result))
 
 
 def _figures(folder: Path, result: RunResult, signals: Signals | None) -> dict[str, str]:
