@@ -13,15 +13,17 @@ from trainforensics.blame.logged import logged_manifest
 from trainforensics.blame.manifest import Manifest, accumulation_steps, log_grid, open_manifest
 from trainforensics.blame.movers import RankMove, first_mover
 from trainforensics.blame.sampler import reconstruct
-from trainforensics.blame.suspects import TYPES, Candidate, Mark, Marks, Neighbourhood, recurring
+from trainforensics.blame.suspects import TYPES, Candidate, Marks, Neighbourhood, recurring
 from trainforensics.blame.units import Units
 from trainforensics.blame.windows import (
+    BURST_KINDS,
     DATA_KINDS,
     NAN_KINDS,
     Window,
     core_window,
     group_of,
     occurrences,
+    own_steps,
     report_window,
     symptom_steps,
 )
@@ -58,6 +60,8 @@ LR_JUMP = 2.0  # a learning rate that doubles from one logged point to the next 
 
 def attach(incidents: tuple[Incident, ...], signals: Signals, batches: pl.LazyFrame | None) -> tuple[Incident, ...]:
     """The incidents with `blame`, where data or a rank can have made them; others unchanged."""
+    if not any(i.kind in DATA_KINDS | RANK_KINDS for i in incidents):
+        return incidents
     manifest = find_manifest(signals, batches)
     units = _units(manifest, log_grid(signals)) if isinstance(manifest, Manifest) else None
     pooled: dict[frozenset[str], Marks] = {}
@@ -96,7 +100,7 @@ def at_step(
     shown = _ordered([*_rank_suspects(move), *suspects])
     note = manifest.alignment.note
     if near.own.is_empty():
-        note = f"no batch of steps {span.after + 1}-{span.upto} is in the manifest, which covers {_covers(manifest)}"
+        note = _absent(manifest, span)
     return Blame((span.after + 1, span.upto), manifest.basis, shown, _batches(near.own, shown), note)
 
 
@@ -127,46 +131,52 @@ def _recurrence_marks(group: frozenset[str], incidents: tuple[Incident, ...], si
     events = occurrences(i for i in incidents if i.kind in group)
     wider = np.union1d(events, symptom_steps(group, signals))
     pools = [events] if len(wider) == len(events) else [events, wider]
-    shifts: tuple[int, ...] = (0,) if units.manifest.alignment.slack == 0 else (0, 1, -1)
-    if group is NAN_KINDS and 1 not in shifts:
-        shifts = (0, 1)  # a poisoned update shows in the loss one step after its batch
-    return recurring(units, pools, shifts)
+    shifts = {0}
+    if group is not BURST_KINDS:
+        shifts |= {1}  # a poisoned update shows one step later: in the next loss, in the next logged scale
+    if units.manifest.alignment.slack:
+        shifts |= {1, -1}
+    return recurring(units, pools, sorted(shifts))
 
 
 def _blame(incident: Incident, signals: Signals, manifest: Manifest | str, units: Units | None, marks: Marks) -> Blame:
     grid = log_grid(signals)
-    onset = incident.onset_step or 0
     window = report_window(incident, grid, accumulation_steps(signals.config))
-    core = core_window(onset, grid, incident.onset_interval)
+    core = core_window(incident.onset_step or 0, grid, incident.onset_interval)
     roles = ("step_time",) if incident.kind in SLOW_KINDS else ("train_loss", "batch_loss", "grad_norm")
     move = first_mover(signals, core.after, core.upto, roles)
-    ranks = _rank_suspects(move)
+    ranks = _rank_suspects(move) or _scope_suspects(incident)
     if units is None or isinstance(manifest, str):
         return Blame(window, None, tuple(ranks), note=f"{manifest}; {WHAT_TO_LOG}")
     if incident.kind not in DATA_KINDS:
         return Blame(window, manifest.basis, tuple(ranks))
     slack = manifest.alignment.slack
-    near = Neighbourhood(units, Window(core.after - slack, core.upto + slack), move.rank if move else None)
-    odds = _plausibility(incident, signals)
-    suspects = _suspects(near, move, marks, odds)
-    if incident.kind in NAN_KINDS:  # the batch before the first NaN may have made it
-        earlier = Neighbourhood(units, Window(core.after - slack - 1, core.after - slack), near.rank)
-        seen = {(s.type, s.id) for s in suspects}
-        suspects += [s for s in _suspects(earlier, None, marks, odds / 2) if (s.type, s.id) not in seen]
-    suspects += _from_other_windows(incident, units, marks, suspects, odds)
+    core = Window(core.after - slack, core.upto + slack)
+    suspects = _data_suspects(incident, signals, units, core, move, marks)
     shown = _ordered([*ranks, *suspects])
-    rows = manifest.rows(core.after - slack, core.upto + slack)
-    note = manifest.alignment.note
-    if rows.is_empty():
-        note = f"no batch of steps {core.after + 1}-{core.upto} is in the manifest, which covers {_covers(manifest)}"
+    rows = manifest.rows(core.after, core.upto)
+    note = _absent(manifest, core) if rows.is_empty() else manifest.alignment.note
     return Blame(window, manifest.basis, shown, _batches(rows, shown), note)
 
 
-def _suspects(near: Neighbourhood, move: RankMove | None, marks: Marks, odds: float) -> list[Suspect]:
-    """Everything named in the window with its probability; batches too, where the manifest names them."""
+def _data_suspects(
+    incident: Incident, signals: Signals, units: Units, core: Window, move: RankMove | None, marks: Marks
+) -> list[Suspect]:
+    """Everything named in the onset's window, in the step before a NaN, and what recurs over later occurrences."""
+    odds = _plausibility(incident, signals)
+    near = Neighbourhood(units, core, move.rank if move else None)
     singled_out = ""
     if move is not None and near.rank is not None:
         singled_out = f"in the batch of rank {move.rank}, which moved first and alone"
+    found = _suspects(near, singled_out, marks, odds)
+    if incident.kind in NAN_KINDS:  # the batch before the first NaN may have made it
+        earlier = Neighbourhood(units, Window(core.after - 1, core.after), near.rank)
+        found = _joined(found, _suspects(earlier, "", marks, odds / 2))
+    return _joined(found, _from_other_windows(own_steps(incident, signals), units, marks, odds))
+
+
+def _suspects(near: Neighbourhood, singled_out: str, marks: Marks, odds: float) -> list[Suspect]:
+    """Everything named in a window with its probability."""
     found = []
     for key, named in near.candidates().items():
         for candidate in named:
@@ -177,23 +187,23 @@ def _suspects(near: Neighbourhood, move: RankMove | None, marks: Marks, odds: fl
     return found
 
 
-def _from_other_windows(
-    incident: Incident, units: Units, marks: Marks, known: list[Suspect], odds: float
-) -> list[Suspect]:
-    """Names that recur over this incident's own occurrences but not in its first window."""
-    steps = occurrences([incident])
-    seen = {(s.type, s.id) for s in known}
-    telling = {name: mark for name, mark in marks.items() if mark.p < 0.05 and name not in seen}
-    if len(steps) < 2 or not telling:
-        return []
-    events = np.unique(units.of(steps))
+def _from_other_windows(steps: Ints, units: Units, marks: Marks, odds: float) -> list[Suspect]:
+    """Names that recur over an incident's own steps, wherever in it they first turn up."""
+    own = units.of(steps)
     found = []
-    for (key, name), mark in telling.items():
-        hits = steps[np.isin(units.of(steps), np.intersect1d(units.held(key, [name])[name], events))]
-        if len(hits):
-            candidate = Candidate(TYPES[key], name, 0.0, tuple(hits.tolist()), 1, [Mark(mark.p, mark.text)])
+    for (key, name), mark in marks.items():
+        hits = np.array(mark.steps, dtype=np.int64)
+        apart = np.abs(units.of(hits)[:, None] - own[None, :]).min(axis=1, initial=len(units.grid))
+        if mark.p < 0.05 and bool((apart <= 1).any()):
+            candidate = Candidate(TYPES[key], name, 0.0, tuple(hits[apart <= 1].tolist()), 1, [mark])
             found.append(candidate.suspect(odds, ""))
     return found
+
+
+def _joined(first: list[Suspect], more: list[Suspect]) -> list[Suspect]:
+    """Both lists, a name in both only once, as the first has it."""
+    seen = {(s.type, s.id) for s in first}
+    return first + [s for s in more if (s.type, s.id) not in seen]
 
 
 def _plausibility(incident: Incident, signals: Signals) -> float:
@@ -223,6 +233,14 @@ def _rank_suspects(move: RankMove | None) -> list[Suspect]:
     return [Suspect("rank", str(move.rank), 0.9, None, (move.step,), why)]
 
 
+def _scope_suspects(incident: Incident) -> list[Suspect]:
+    """The rank in whose own series the incident was found."""
+    if incident.scope.rank is None or incident.onset_step is None:
+        return []
+    why = f"the incident lies in its own series {incident.series}"
+    return [Suspect("rank", str(incident.scope.rank), 0.8, None, (incident.onset_step,), why)]
+
+
 def _ordered(suspects: list[Suspect]) -> tuple[Suspect, ...]:
     """By confidence, then by p-value, then by how often they turned up."""
     ranked = sorted(suspects, key=lambda s: (-s.confidence, 1.0 if s.p_value is None else s.p_value, -len(s.steps)))
@@ -245,5 +263,6 @@ def _batches(rows: pl.DataFrame, suspects: tuple[Suspect, ...]) -> tuple[dict[st
     return tuple(sorted(records, key=guilt, reverse=True)[:MAX_BATCHES])
 
 
-def _covers(manifest: Manifest) -> str:
-    return f"steps {manifest.first}-{manifest.last}"
+def _absent(manifest: Manifest, window: Window) -> str:
+    span = f"steps {window.after + 1}-{window.upto}"
+    return f"no batch of {span} is in the manifest, which covers steps {manifest.first}-{manifest.last}"

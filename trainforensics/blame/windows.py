@@ -61,6 +61,17 @@ def occurrences(incidents: Iterable[Incident]) -> Ints:
     return np.array(sorted(steps), dtype=np.int64)
 
 
+def own_steps(incident: Incident, signals: Signals) -> Ints:
+    """Steps at which one incident happened. A decaying scale is one long incident with an overflow at each halving."""
+    steps = occurrences([incident])
+    if incident.kind not in SCALE_KINDS or not len(steps):
+        return steps
+    first = min(steps[0], *(incident.onset_interval or (steps[0],)))
+    symptoms = symptom_steps(SCALE_KINDS, signals)
+    last = incident.end_step if incident.end_step is not None else np.inf
+    return np.union1d(steps, symptoms[(symptoms >= first) & (symptoms <= last)])
+
+
 def symptom_steps(group: frozenset[str], signals: Signals) -> Ints:
     """Steps that show the symptom of a group of kinds, whether or not a detector spoke of them."""
     if group is NAN_KINDS:

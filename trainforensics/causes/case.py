@@ -176,6 +176,17 @@ class Case:
         return (peak, first) if first > 0 and peak > 1.3 * first else None
 
     @cached_property
+    def no_updates(self) -> str:
+        """Name of a series that says the parameters do not change from the onset on; empty without one."""
+        for role in ("update_ratio", "update_norm"):
+            curve = self.curve(role)
+            after = curve.only_finite() if curve is not None else None
+            after = after.take(after.step >= self.onset) if after is not None else None
+            if after is not None and len(after) and float(np.median(after.value)) == 0.0:
+                return after.name
+        return ""
+
+    @cached_property
     def lasting(self) -> bool:
         """Whether the incident's own series stays where it jumped to: its median of 20 points stands out, finite."""
         curve = self.curve(self.incident.role) if self.incident.role else None
@@ -356,9 +367,9 @@ def _rate(curve: Curve, onset: int, cadence: int) -> Rate | None:
         if low > 0 and high / low > max(LR_JUMP, jump) and high - low > 3 * float(np.max(np.abs(usual), initial=0.0)):
             jump, jump_step = high / low, int(curve.step[i])
     warmup = int(curve.step[reached] - curve.step[0]) if so_far[0] < 0.5 * peak else 0
-    return Rate(
-        float(so_far[-1]), peak, jump, jump_step, int(curve.step[0]), warmup, reached >= at - 1 and warmup > cadence
-    )
+    top = int(np.flatnonzero(so_far >= 0.999 * peak)[0])
+    recent = at - top <= max(3, top // 10)
+    return Rate(float(so_far[-1]), peak, jump, jump_step, int(curve.step[0]), warmup, warmup > cadence and recent)
 
 
 def _varies(curve: Curve) -> bool:

@@ -29,19 +29,17 @@ def weigh(case: Case) -> Weight | None:
         case, r"requires_grad|does not require grad|gradients will be none|no trainable|unused parameter", PROOF
     )
     curve = case.signals.curve("grad_norm")
-    if curve is not None and len(curve):
-        zero = float(np.mean(curve.value[curve.step >= case.onset] == 0.0)) if len(curve) else 0.0
+    after = curve.value[curve.step >= case.onset] if curve is not None else np.empty(0)
+    if len(after):
+        zero = float(np.mean(after == 0.0))
         if zero > 0.5:
             reasons.append(
                 Reason(STRONG, f"the gradient norm is exactly 0 at {zero:.0%} of the logged points from the onset on")
             )
         elif case.kind == "plateau":
             reasons.append(Reason(-CLEAR, "gradients are not 0"))
-    update = case.signals.curve("update_ratio") or case.signals.curve("update_norm")
-    if update is not None and case.kind == "plateau":
-        after = update.value[update.step >= case.onset]
-        if len(after) and float(np.nanmedian(after)) == 0.0:
-            reasons.append(Reason(CLEAR, f"{update.name} is exactly 0"))
+    if case.no_updates and case.kind == "plateau":
+        reasons.append(Reason(CLEAR, f"{case.no_updates} is exactly 0"))
     if case.kind == "vanishing-gradient":
         reasons += start(case, early=HINT)
     return Weight(

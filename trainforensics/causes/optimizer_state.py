@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from trainforensics.causes.case import Case
 from trainforensics.causes.evidence import data, gradient, joins, rate_jump, recovery, restart, rooted
 from trainforensics.causes.weight import CLEAR, HINT, STRONG, Reason, Weight
@@ -51,10 +49,8 @@ def weigh(case: Case) -> Weight | None:
             text = f"{role} left its noise at {move.lead_step}, {case.onset - move.lead_step} steps before the loss"
             reasons.append(Reason(CLEAR, text))
             break
-    if case.kind == "plateau":
-        ratio = case.signals.curve("update_ratio") or case.signals.curve("update_norm")
-        if ratio is not None and float(np.nanmedian(ratio.value[ratio.step >= case.onset])) == 0.0:
-            reasons.append(Reason(CLEAR, f"{ratio.name} is exactly 0: the optimiser changes nothing"))
+    if case.no_updates and case.kind == "plateau":
+        reasons.append(Reason(CLEAR, f"{case.no_updates} is exactly 0: the optimiser changes nothing"))
     return Weight(
         prior,
         tuple(reasons),

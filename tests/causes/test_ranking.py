@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from factories import make_signals
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from incidents_factory import make_incident
+
+from trainforensics.causes import HYPOTHESES, rank
+from trainforensics.kinds import KINDS
+from trainforensics.model import Blame, Cause, Event, Incident, Suspect
+from trainforensics.signals import Signals
+
+N, ONSET = 400, 300
+CLASSES = {
+    "learning-rate", "warmup", "bad-batch", "bad-shard", "numeric-overflow", "loss-scaling", "optimizer-state",
+    "initialisation", "incomplete-checkpoint", "data-shift", "eval-change", "overfitting", "batch-size", "rank-desync",
+    "hardware", "network", "dataloader", "labels", "frozen-graph", "reward-signal", "normalisation", "batch-norm",
+    "environment", "comm-race", "capacity", "storage", "memory-leak", "router", "attention", "schedule",
+    "logging-artefact",
+}  # fmt: skip
+
+
+def noise(level: float = 1.0, seed: int = 0, n: int = N) -> np.ndarray:
+    return level * (1 + 0.05 * np.random.default_rng(seed).standard_normal(n))
+
+
+def run(
+    step: Any = None, events: tuple[Event, ...] = (), config: dict[str, Any] | None = None, **roles: Any
+) -> Signals:
+    roles = {"train_loss": noise(2.5), **roles}
+    return make_signals(roles, step=np.arange(N) if step is None else step, events=events, config=config)
+
+
+def causes(incident: Incident, signals: Signals, *others: Incident) -> tuple[Cause, ...]:
+    return rank((incident, *others), signals)[0].causes
+
+
+def top(incident: Incident, signals: Signals, *others: Incident) -> str:
+    return causes(incident, signals, *others)[0].cause
+
+
+def spike(series: np.ndarray, factor: float = 4, length: int = 1) -> np.ndarray:
+    series = series.copy()
+    series[ONSET : ONSET + length] *= factor
+    return series
+
+
+def burst(**fields: Any) -> Incident:
+    return make_incident("instant-burst", ONSET, **({"end_step": ONSET + 1, "recovery": "recovered"} | fields))
+
+
+def test_hypotheses_are_the_taxonomy_s_classes() -> None:
+    modules = [importlib.import_module(f"trainforensics.causes.{name}") for name in HYPOTHESES]
+    assert {module.CAUSE for module in modules} == CLASSES
+    assert all(set(module.PRIORS) <= set(KINDS) for module in modules)
+
+
+def test_every_module_of_a_hypothesis_is_listed() -> None:
+    folder = Path(importlib.import_module("trainforensics.causes").__file__ or "").parent
+    files = {path.stem for path in folder.glob("*.py") if "def weigh" in path.read_text()}
+    assert files == set(HYPOTHESES)
+
+
+def test_a_burst_with_its_gradient_in_the_same_step_is_the_batch() -> None:
+    signals = run(train_loss=spike(noise(2.5)), grad_norm=spike(noise(seed=1)))
+    assert top(burst(), signals) == "bad-batch"
+
+
+def test_gradients_that_crept_up_first_are_the_learning_rate() -> None:
+    norm = noise(seed=1)
+    norm[260:] *= np.exp(np.linspace(0, 3, N - 260))
+    incident = make_incident("gradual-rise", ONSET, recovery="unrecovered", end_step=N - 1)
+    assert top(incident, run(grad_norm=norm, learning_rate=np.full(N, 1e-3))) == "learning-rate"
+
+
+def test_a_rate_that_jumped_is_the_learning_rate_whatever_the_gradient_did() -> None:
+    signals = run(
+        train_loss=spike(noise(2.5)), grad_norm=spike(noise(seed=1)), learning_rate=spike(np.full(N, 1e-3), 60, 3)
+    )
+    found = causes(burst(), signals)
+    assert found[0].cause == "learning-rate"
+    assert any("jumped 60-fold" in text for text in found[0].for_)
+
+
+def test_a_slow_return_without_other_signals_is_not_the_batch() -> None:
+    fast = {c.cause: c.confidence for c in causes(burst(), run())}
+    slow = {c.cause: c.confidence for c in causes(burst(end_step=ONSET + 40), run())}
+    assert slow["learning-rate"] > slow["bad-batch"]
+    assert fast["bad-batch"] > fast["learning-rate"]
+
+
+def test_a_loss_that_jumps_with_gradients_quiet_is_suspected_to_be_the_log() -> None:
+    quiet = {c.cause: c.confidence for c in causes(burst(), run(grad_norm=noise(seed=1)))}
+    same = {c.cause: c.confidence for c in causes(burst(), run(grad_norm=spike(noise(seed=1))))}
+    assert quiet["logging-artefact"] > 3 * same.get("logging-artefact", 0.0)
+
+
+def test_a_convicted_shard_is_the_cause() -> None:
+    blame = Blame(
+        (299, 300), "logged", (Suspect("shard", "17", 0.97, 1e-9, (ONSET,), "fed 5 of 5 events"),), ({"step": 300},)
+    )
+    found = causes(burst(blame=blame, occurrences=(100, 200, 300)), run(grad_norm=spike(noise(seed=1))))
+    assert {found[0].cause, found[1].cause} == {"bad-shard", "bad-batch"}
+    assert sum(c.confidence for c in found[:2]) > 0.9
+
+
+def test_a_nan_in_fp16_is_an_overflow_before_anything_else() -> None:
+    loss = noise(2.5)
+    loss[ONSET:] = np.nan
+    incident = make_incident("nan-onset", ONSET)
+    assert top(incident, run(train_loss=loss, config={"fp16": True})) == "numeric-overflow"
+
+
+def test_a_nan_after_a_climb_is_the_learning_rate() -> None:
+    loss = noise(2.5)
+    loss[250:ONSET] *= np.linspace(1, 5, 50)
+    loss[ONSET:] = np.nan
+    incident = make_incident("nan-onset", ONSET)
+    assert top(incident, run(train_loss=loss, config={"bf16": True})) == "learning-rate"
+
+
+def test_one_rank_s_nan_is_its_data_or_its_hardware() -> None:
+    blame = Blame((299, 300), None, (Suspect("rank", "5", 0.9, None, (ONSET,), "alone"),))
+    assert top(make_incident("nan-onset", ONSET, blame=blame), run()) in ("bad-batch", "bad-shard", "hardware")
+
+
+def test_a_loss_of_zero_from_the_start_is_the_labels() -> None:
+    incident = make_incident("loss-zero", 0)
+    assert top(incident, run(train_loss=np.zeros(N))) == "labels"
+
+
+def test_gradients_of_exactly_zero_are_a_frozen_graph() -> None:
+    incident = make_incident("vanishing-gradient", 0, role="grad_norm")
+    assert top(incident, run(grad_norm=np.zeros(N))) == "frozen-graph"
+
+
+def test_a_scale_that_only_falls_is_loss_scaling_or_overflow() -> None:
+    scale = 65536.0 / 2.0 ** np.clip((np.arange(N) - 280) // 5, 0, 14)
+    incident = make_incident("scale-decay", 285, role="loss_scale")
+    assert top(incident, run(loss_scale=scale)) in ("loss-scaling", "numeric-overflow")
+
+
+def test_a_scale_not_restored_explains_a_rough_resume() -> None:
+    scale = np.where(np.arange(N) < ONSET, 1024.0, 65536.0)
+    incident = make_incident("resume-discontinuity", ONSET)
+    assert top(incident, run(loss_scale=scale, events=(Event("restart", ONSET),))) == "loss-scaling"
+
+
+def test_a_bump_after_a_resume_is_the_optimiser_a_small_lasting_step_the_loader() -> None:
+    bump, shift = noise(2.5), noise(2.5)
+    bump[ONSET : ONSET + 40] *= 1 + np.exp(-np.arange(40) / 10)
+    shift[ONSET:] *= 0.85
+    norm = noise(seed=1)
+    jumped = norm.copy()
+    jumped[ONSET : ONSET + 40] *= 1 + 3 * np.exp(-np.arange(40) / 10)
+    incident = make_incident("resume-discontinuity", ONSET)
+    assert top(incident, run(train_loss=bump, grad_norm=jumped)) == "optimizer-state"
+    assert top(incident, run(train_loss=shift, grad_norm=norm)) == "dataloader"
+
+
+def test_validation_that_worsens_while_training_improves_is_overfitting() -> None:
+    loss = 2.5 * np.exp(-np.arange(N) / 200)
+    assert top(make_incident("val-divergence", 200, role="val_loss"), run(train_loss=loss)) == "overfitting"
+
+
+def test_validation_that_jumps_alone_is_the_evaluation() -> None:
+    assert top(make_incident("val-jump", ONSET, role="val_loss"), run()) == "eval-change"
+
+
+def test_a_start_far_above_validation_is_a_unit() -> None:
+    train, val = noise(23.0), np.full(N, 1.47)
+    incident = make_incident("bad-start", 0)
+    assert top(incident, run(train_loss=train, val_loss=val)) == "logging-artefact"
+
+
+def test_the_log_s_own_words_count() -> None:
+    warning = Event("warning", text="UserWarning: None of the inputs have requires_grad=True. Gradients will be None")
+    incident = make_incident("vanishing-gradient", 0, role="grad_norm")
+    found = causes(incident, run(grad_norm=np.full(N, 1e-7), events=(warning,)))
+    assert found[0].cause == "frozen-graph"
+    assert any("requires_grad" in text for text in found[0].for_)
+
+
+def test_an_effect_of_a_wrong_schedule_says_so() -> None:
+    root = make_incident("lr-anomaly", 290)
+    effect = burst(caused_by=root.id)
+    assert top(effect, run(), root) in ("learning-rate", "schedule")
+
+
+def test_unknown_wins_where_nothing_speaks_for_anything() -> None:
+    found = causes(make_incident("suspect-shard", None), run())
+    assert found
+    lonely = causes(make_incident("skipped-steps", ONSET, role="skipped_steps"), run(config={"bf16": True}))
+    assert "unknown" in [c.cause for c in lonely]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(sorted(KINDS)), st.integers(0, N + 50), st.integers(0, 3))
+def test_confidences_are_a_distribution_for_any_incident(kind: str, onset: int, seed: int) -> None:
+    signals = run(grad_norm=noise(seed=seed), learning_rate=np.full(N, 1e-3), loss_scale=np.full(N, 1024.0))
+    found = causes(make_incident(kind, onset), signals)
+    assert found
+    assert [c.confidence for c in found] == sorted((c.confidence for c in found), reverse=True)
+    assert sum(c.confidence for c in found) <= 1.001
+    assert len({c.cause for c in found}) == len(found)
+    assert all(c.test for c in found)
+
+
+@pytest.mark.parametrize("values", [[], [1.0], [np.nan] * 50, [1e300] * 50, [0.0] * 50])
+def test_hardly_any_data_is_no_error(values: list[float]) -> None:
+    signals = make_signals(
+        dict.fromkeys(("train_loss", "grad_norm", "learning_rate", "loss_scale", "val_loss"), values)
+    )
+    with np.errstate(all="ignore"):
+        for kind in KINDS:
+            assert causes(make_incident(kind, 20), signals)
