@@ -80,11 +80,33 @@ def _explosions(signals: Signals) -> tuple[Explosion, ...]:
     settled = max(min(START_POINTS, n // 4), int(START_SHARE * n))
     restarts = np.flatnonzero(np.diff(curve.segment)) + 1
     found = []
+    bar = _chance_height(logarithm.value)
     for e in excursions(logarithm):
         if e.onset < settled or any(abs(e.onset - restart) <= SUDDEN for restart in restarts):
             continue
-        found.append(_explosion(curve, e, n))
+        explosion = _explosion(curve, e, n)
+        if explosion.lasting or np.log(explosion.factor) > bar:
+            found.append(explosion)
     return tuple(found)
+
+
+def _chance_height(logarithm: Floats) -> float:
+    """Height above its level, as a logarithm, that the norm's own tail reaches by chance in 1 % of such runs.
+
+    Norms of heavy-tailed runs are Pareto, so their logarithms have an exponential tail. It is fitted between the 90th
+    and the 99th percentile (censored there), so that true bursts cannot fatten it.
+    """
+    n = len(logarithm)
+    whole = logarithm[: n - n % BLOCK].reshape(-1, BLOCK)
+    at = (np.arange(len(whole)) + 0.5) * BLOCK
+    height = logarithm - np.interp(np.arange(n), at, np.median(whole, axis=1))
+    low, high = np.quantile(height, [0.9, 0.99])
+    inside = height[(height > low) & (height <= high)]
+    if not len(inside):
+        return 0.0
+    beyond = int(np.sum(height > high))
+    scale = (float(np.sum(inside - low)) + beyond * (high - low)) / len(inside)
+    return float(low + scale * np.log(0.1 * n / 0.01))
 
 
 def _may_climb(value: Floats) -> bool:
