@@ -130,6 +130,32 @@ def test_wall_time_and_record_number(tmp_path: Path) -> None:
     assert points.step.tolist() == [3, 1]
 
 
+def test_tags_over_samples_stand_at_the_step_they_belong_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = []
+    for step in range(1, 40):
+        samples = 16 * step + max(step - 20, 0) * 16  # the batch grows at step 20
+        for tag, value in (("lm loss", 3.0 / step), ("grad-norm", 1.0)):
+            events += [scalar_event(tag, step, value), scalar_event(f"{tag} vs samples", samples, value)]
+    path = tmp_path / NAME
+    write_events(path, [version_event(), *events])
+    for block_bytes in (1 << 20, 300, 50):
+        monkeypatch.setattr(read_blocks, "__defaults__", (block_bytes,))
+        found = points_of(read(path))
+        assert found["lm loss vs samples"] == found["lm loss"]
+        assert found["consumed_samples"] == [(s, 16.0 * s + max(s - 20, 0) * 16) for s in range(1, 40)]
+    assert points_of(written(tmp_path, scalar_event("x vs samples", 640, 1.0))) == {"x vs samples": [(640, 1.0)]}
+
+
+@pytest.mark.parametrize("wall_time", [0.0, math.nan, math.inf, 1e300])
+def test_wall_times_that_are_none(tmp_path: Path, wall_time: float) -> None:
+    event = scalar_event("loss", 3, 0.5)
+    event.wall_time = wall_time
+    known = scalar_event("acc", 4, 0.5)
+    points = {p.name: p for p in only(written(tmp_path, event, known), Points)}
+    assert points["loss"].wall_time is None
+    assert points["acc"].wall_time.tolist() == [1_700_000_004_000_000]
+
+
 @pytest.mark.parametrize(("dtype", "field", "value"), [(3, "int_val", 7), (9, "int64_val", -7), (10, "bool_val", True)])
 def test_whole_numbers_and_booleans_as_tensors(tmp_path: Path, dtype: int, field: str, value: Any) -> None:
     event = EventMessage(wall_time=1.0, step=5)

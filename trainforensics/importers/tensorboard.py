@@ -17,13 +17,15 @@ from trainforensics.importers import protowire as wire
 from trainforensics.importers import tfrecord
 from trainforensics.importers.base import Config, Head, Points, Record, Source, open_binary
 from trainforensics.importers.framing import MAX_WARNINGS, summarise
-from trainforensics.importers.tfevents import Scalars, decode
+from trainforensics.importers.tfevents import Columns, Scalars, decode
 from trainforensics.importers.tfsummary import Number, Text, decode_value
+from trainforensics.importers.times import NO_TIME
 from trainforensics.model import Axis, Event, ReadWarning
 
 FORMAT = "tensorboard"
 
 _VERSION = b"brain.Event:"
+_VS_SAMPLES = " vs samples"
 _FILE_VERSION, _SUMMARY, _LOG_MESSAGE, _SESSION_LOG = 3, 5, 6, 7  # fields of Event
 _START, _CHECKPOINT = 1, 3  # SessionLog.SessionStatus
 # Folders that only say "logs are here", or when they were written.
@@ -77,6 +79,7 @@ class _EventFile:
         folder, self._rank = folder_of(source.label)
         self._prefix = f"{folder}/" if folder else ""
         self._scalars = Scalars()
+        self._clock = _SampleClock()
         self._life = 0
         self._alive = False  # whether the current process life has logged a scalar
         self._last_step: int | None = None
@@ -101,13 +104,13 @@ class _EventFile:
         logged, steps = self._scalars.steps()
         lives = self._lives(starts, logged)
         yield from self._warnings(block, logged, steps)
-        for name, record, step, wall_time, value in self._scalars.series():
+        for name, record, step, wall_time, value in self._clock.align(list(self._scalars.series())):
             yield Points(
                 self._prefix + name,
                 step,
                 value,
                 block.first + record,
-                wall_time if wall_time.any() else None,
+                wall_time if (wall_time != NO_TIME).any() else None,
                 segment=(self._life + np.searchsorted(lives, record, "right")).astype(np.int32),
                 rank=self._rank,
             )
@@ -173,6 +176,33 @@ class _EventFile:
                         yield Event("text", text=found.text, **about)
                     else:
                         yield Config(found)
+
+
+class _SampleClock:
+    """Puts Megatron's "... vs samples" tags, whose step counts samples, on the steps of the tags they repeat."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, int] = {}  # last step of each tag
+        self._witness = ""  # the tag that gives the consumed samples
+
+    def align(self, series: list[Columns]) -> Iterator[Columns]:
+        """The block's series, and the samples consumed at each step as one more."""
+        by_tag = {columns[0]: columns for columns in series}
+        last = dict(self._last)
+        self._last |= {tag: int(step[-1]) for tag, _, step, *_ in series}
+        for columns in series:
+            tag, record, samples, wall_time, value = columns
+            base = tag.removesuffix(_VS_SAMPLES)
+            if base == tag or base not in self._last:
+                yield columns
+                continue
+            _, base_record, base_step, *_ = by_tag.get(base, (base, record[:0], samples[:0]))
+            before = last[base] if base in last else base_step[0]
+            step = np.append(before, base_step)[np.searchsorted(base_record, record, "right")]
+            yield tag, record, step, wall_time, value
+            self._witness = self._witness or tag
+            if tag == self._witness:
+                yield "consumed_samples", record, step, wall_time, samples.astype(np.float64)
 
 
 def _begins_life(payload: bytes) -> bool:

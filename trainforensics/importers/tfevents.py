@@ -17,12 +17,15 @@ from numpy.typing import NDArray
 
 from trainforensics.importers import protowire as wire
 from trainforensics.importers.tfrecord import Block
+from trainforensics.importers.times import NO_TIME
 
 MAX_LAYOUTS = 64  # per record length and block; what is laid out in yet another way is left to the general decoder
 MAX_PLAIN_BYTES = 4096  # larger events hold histograms, images or graphs
-_MICROSECONDS_MAX = 9.2e18
+_SECONDS_MAX = 9e12  # in microseconds still an int64
 
 _Ints = NDArray[np.int64]
+# Tag, record number in the block, step, wall time in microseconds, value; arrays of one length.
+Columns = tuple[str, _Ints, _Ints, _Ints, NDArray[np.float64]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +154,8 @@ class Scalars:
         order = np.argsort(record, kind="stable")
         return record[order], step[order]
 
-    def series(self) -> Iterator[tuple[str, _Ints, _Ints, _Ints, NDArray[np.float64]]]:
-        """Tag, record number, step, wall time in microseconds and value of each tag's scalars, in the file's order.
-
-        Empties the columns; the tags' numbers stay.
-        """
+    def series(self) -> Iterator[Columns]:
+        """Each tag's scalars in the file's order. Empties the columns; the tags' numbers stay."""
         if not self.columns:
             return
         tag, record, step, wall_time, value = (np.concatenate(parts) for parts in zip(*self.columns, strict=True))
@@ -169,9 +169,9 @@ class Scalars:
 
 
 def microseconds(seconds: NDArray[np.float64]) -> _Ints:
-    """Wall times in microseconds; 0 where the time is no number or beyond int64."""
-    scaled = seconds * 1e6
-    return np.where(np.abs(scaled) < _MICROSECONDS_MAX, scaled, 0.0).round().astype(np.int64)
+    """Wall times in microseconds; NO_TIME where there is none (zero), or none that int64 holds."""
+    known = (seconds != 0) & (np.abs(seconds) < _SECONDS_MAX)
+    return np.where(known, (np.where(known, seconds, 0.0) * 1e6).round().astype(np.int64), NO_TIME)
 
 
 def decode(block: Block, scalars: Scalars) -> list[int]:
