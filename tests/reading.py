@@ -50,13 +50,13 @@ class Read:
     batches: pl.DataFrame | None = None
 
 
-def read(importer: ModuleType, path: Path, label: str | None = None) -> Read:
+def read(importer: ModuleType, path: Path, label: str | None = None, options: Mapping[str, str] | None = None) -> Read:
     """Import a file; `series` by name, `by_origin` by run, name and rank."""
     parts: dict[tuple[str, str, int | None], list[Points]] = {}
     result = Read({}, {})
     tables = []
     config: dict[str, Any] = {}
-    for record in importer.read(Source(path, label or path.name)):
+    for record in importer.read(Source(path, label or path.name, options or {})):
         match record:
             case Points():
                 parts.setdefault((record.run, record.name, record.rank), []).append(record)

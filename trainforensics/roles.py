@@ -38,6 +38,10 @@ _NORM_WORDS = frozenset({"norm", "loss", "grad", "reg", "regularization", "penal
 _BEFORE_RANK = frozenset({"per", "dp", "global", "local", "by"})
 
 
+# What --map may call a column besides the roles of metrics: importers then take it as the step axis.
+AXIS_ROLES = ("step",)
+
+
 @dataclass(frozen=True, slots=True)
 class RoleMatch:
     """What a name means. `weak`: only in a run without a surer name for the same thing (see `resolve_all`)."""
@@ -110,7 +114,7 @@ def resolve(name: str, extra: Mapping[str, str] | None = None) -> RoleMatch:
     for key, role in (extra or {}).items():
         check_role(role)
         if f"/{name.casefold()}".endswith(f"/{key.casefold()}"):
-            return replace(found, role=None if role == "none" else role, weak=False)
+            return replace(found, role=None if role in ("none", *AXIS_ROLES) else role, weak=False)
     return found
 
 
@@ -127,7 +131,7 @@ def resolve_all(names: Iterable[str], extra: Mapping[str, str] | None = None) ->
 def check_role(role: str) -> None:
     """Raise UsageError, naming near matches, unless `role` is a canonical role (or "none")."""
     known = roles()
-    if role in known or role == "none":
+    if role in known or role in AXIS_ROLES or role == "none":
         return
     near = difflib.get_close_matches(role, known, n=3, cutoff=0.4)
     hint = f"did you mean {', '.join(near)}?" if near else f"known roles: {', '.join(sorted(known))}"

@@ -310,6 +310,29 @@ def test_rows_in_one_document(tmp_path: Path, document: Any) -> None:
     assert read(jsonlines, path).series["train/loss"].step.tolist() == [0, 1, 2, 3]
 
 
+def test_objects_over_several_lines_one_of_them_damaged(tmp_path: Path) -> None:
+    objects = [json.dumps({"step": i, "loss": 2.0, "inner": {"a": i}}, indent=2) for i in range(30)]
+    objects[11] = objects[11].replace("loss", "lo\nss")
+    path = tmp_path / "metrics.json"
+    path.write_text("\n".join(objects))
+    assert sniff(jsonlines, path) > 0.5
+    found = read(jsonlines, path)
+    assert found.series["loss"].step.tolist() == [i for i in range(30) if i != 11]
+    assert [w.kind for w in found.warnings] == ["bad-line"]
+    path.write_text("[\n" + ",\n".join(objects)[:-40])
+    cut = read(jsonlines, path)
+    assert cut.series["loss"].step.tolist() == [i for i in range(29) if i != 11]
+    assert "2 lines" in cut.warnings[0].message
+
+
+def test_objects_that_the_end_of_a_chunk_cuts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainforensics.importers.jsondocument._CHUNK", 101)
+    path = tmp_path / "history.json"
+    path.write_text(json.dumps([{"step": i, "loss": 2.0, "note": "x" * (i % 60)} for i in range(200)], indent=1)[:-3])
+    found = read(jsonlines, path)
+    assert found.series["loss"].step.tolist() == list(range(199))
+
+
 @pytest.mark.parametrize(
     "content",
     [

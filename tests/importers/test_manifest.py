@@ -73,6 +73,28 @@ def test_columns_by_synonym(tmp_path: Path, columns: dict[str, Any], canonical: 
     assert found is not None and set(found.columns) == canonical
 
 
+PAIRED = [(1, "a", ["1"]), (1, "b", ["2"])]
+NESTED: list[tuple[dict[str, Any], list[tuple[Any, ...]]]] = [
+    ({"step": 1, "batch": [{"shard": "a", "doc_id": 1}, {"shard": "b", "doc_id": 2}]}, PAIRED),
+    ({"step": 1, "data": {"shard": "a", "doc_ids": [1, 2]}}, [(1, "a", ["1", "2"])]),
+    ({"step": 1, "shards": ["a", "b"], "doc_ids": [1, 2]}, PAIRED),
+    ({"step": 1, "shards": ["a", "b"], "doc_ids": [1, 2, 3]}, [(1, s, ["1", "2", "3"]) for s in ("a", "b")]),
+]
+
+
+@pytest.mark.parametrize("form", ["lines", "array", "parquet"])
+@pytest.mark.parametrize(("row", "wanted"), NESTED)
+def test_nested_rows_unfold(tmp_path: Path, form: str, row: dict[str, Any], wanted: list[tuple[Any, ...]]) -> None:
+    path = tmp_path / f"m.{form}"
+    if form == "parquet":
+        pl.DataFrame([row]).write_parquet(path)
+    else:
+        path.write_text(json.dumps([row], indent=1) if form == "array" else json.dumps(row))
+    assert sniff(manifest, path) > 0.9
+    found = read(manifest, path).batches
+    assert found is not None and found.select("step", "shard", "doc").rows() == wanted
+
+
 def test_ids_are_kept_as_they_are_written(tmp_path: Path) -> None:
     path = tmp_path / "m.csv"
     path.write_text("step,shard,doc_id\n1,00013,doc-7\n2,00014,\n")

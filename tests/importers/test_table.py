@@ -40,6 +40,31 @@ def test_other_delimiters(tmp_path: Path, delimiter: str) -> None:
     assert read(table, path).series["loss"].value.tolist() == [3 - i / 8 for i in range(1, 41)]
 
 
+def test_cells_set_apart_by_blanks(tmp_path: Path) -> None:
+    text = "  step    loss     lr\n" + "".join(f"{i:6d}  {3 - i / 8:.4f}  1e-3\r\n" for i in range(1, 30))
+    path = write(tmp_path / "log.txt", text)
+    assert sniff(table, path) > 0.8
+    assert read(table, path).series["loss"].step.tolist() == list(range(1, 30))
+    prose = write(tmp_path / "notes.txt", "each step lowers the loss\nas it should\n")
+    assert sniff(table, prose) == 0.0
+
+
+def test_utf_16_as_windows_redirection_writes_it(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(("step,loss\r\n" + "".join(f"{i},2.5\r\n" for i in range(50))).encode("utf-16"))
+    assert sniff(table, path) > 0.8
+    assert read(table, path).series["loss"].step.tolist() == list(range(50))
+
+
+def test_numbers_as_programs_print_them(tmp_path: Path) -> None:
+    text = 'step,tps,memory,mfu,overflow,loss\n1,"1,360",47.31GiB,38.2%,True,"tensor(2.5, device=\'cuda:0\')"\n'
+    found = read(table, write(tmp_path / "x.csv", text + '2,"12,001.5",160.60 GiB,40%,False,tensor(nan)\n')).series
+    assert found["tps"].value.tolist() == [1360.0, 12001.5]
+    assert found["memory"].value.tolist() == [47.31, 160.6]
+    assert found["overflow"].value.tolist() == [1.0, 0.0]
+    assert found["loss"].value[0] == 2.5 and np.isnan(found["loss"].value[1])
+
+
 def test_decimal_commas(tmp_path: Path) -> None:
     path = write(tmp_path / "x.csv", "step;loss\n1;2,5\n2;1,25\n")
     assert read(table, path).series["loss"].value.tolist() == [2.5, 1.25]
@@ -118,6 +143,11 @@ def test_the_table_of_runs_is_refused_with_its_reason(tmp_path: Path) -> None:
     found = read(table, path)
     assert sniff(table, path) > 0.5
     assert found.series == {} and [w.kind for w in found.warnings] == ["runs-table"]
+
+
+def test_the_user_may_name_the_step_column(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.csv", "position,step,loss\n10,1,2.5\n20,2,2.4\n")
+    assert read(table, path, options={"position": "step"}).series["loss"].step.tolist() == [10, 20]
 
 
 def test_history_exports(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -128,10 +128,12 @@ class StepAxis:
         return np.asarray(np.maximum(rows, 1) * self.interval, dtype=np.int64)
 
 
-def choose(block: Block, validation: NDArray[np.bool_] | None, interval: int | None) -> StepAxis:
-    """The step axis of a source, judged on its first block."""
+def choose(
+    block: Block, validation: NDArray[np.bool_] | None, interval: int | None, declared: Sequence[str] = ()
+) -> StepAxis:
+    """The step axis of a source, judged on its first block; a column that the user `declared` comes before all."""
     epoch = _find(block, _EPOCHS)
-    column = _step_column(block)
+    column = next((name for name in declared if name in block.columns), None) or _step_column(block)
     if column is not None:
         restarting = _restarting(block, column, epoch, validation)
         if restarting is not None and epoch is not None:
@@ -226,6 +228,8 @@ def _step_column(block: Block) -> str | None:
     candidates = []
     for order, (name, cells) in enumerate(block.columns.items()):
         rank = _rank_of(name)
+        if rank is None and _rank_of(name.rsplit("/", 1)[-1]) is not None and not says_validation(name):
+            rank = len(_STEPS) + 1  # in a folder of unknown meaning: better than nothing
         if rank is None or not _counts(cells):
             continue
         cover = np.count_nonzero(cells.state == VALUE) / len(block)

@@ -137,9 +137,6 @@ def _parse(data: bytes, rows: int, keys: int, **how: Any) -> pl.DataFrame | None
         return None
     if frame.height != rows or any(_holds_list(kind) for kind in frame.dtypes):
         return None
-    words = frame.select(pl.col(pl.String).is_in(["true", "false"]).any())
-    if words.width and any(words.row(0)):  # a truth value that took the type of the texts around it
-        return None
     if any(isinstance(kind, pl.Struct) for kind in frame.dtypes):
         return frame if "schema" not in how else None
     found = frame.height * frame.width - sum(frame.null_count().row(0))

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import codecs
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from trainforensics.importers.base import open_binary
 
-_LARGEST = 512 << 20
+_LARGEST = 64 << 20  # beyond it, only arrays and concatenated objects are read, as a stream
+_CHUNK = 4 << 20
+_TAIL = 1 << 16  # what fails to parse so near the end of a chunk may merely be cut by it
+_DECODER = json.JSONDecoder()
+_BETWEEN = re.compile(r"\}\s*,?\s*\{")
 _ROW_KEYS = ("history", "logs", "log", "data", "metrics", "rows", "records", "results")
 
 
@@ -24,6 +30,45 @@ def document_rows(path: Path, head: bytes, whole: bool) -> list[Mapping[str, Any
     except (ValueError, OSError, EOFError, RecursionError):
         return None
     return rows_of(value)
+
+
+def stream_objects(path: Path) -> Iterator[Mapping[str, Any] | None]:
+    """The objects of an array, or of objects written one after the other over several lines; None for a gap.
+
+    After a damaged object it goes on with the next one. Bounded memory.
+    """
+    with open_binary(path) as stream:
+        decode = codecs.getincrementaldecoder("utf-8-sig")("replace").decode
+        text = ""
+        while True:
+            more = stream.read(_CHUNK)
+            text += decode(more, final=not more)
+            at = yield from _objects(text, tail=_TAIL if more else 0)
+            text = text[at:]
+            if not more:
+                return
+
+
+def _objects(text: str, tail: int) -> Generator[Mapping[str, Any] | None, None, int]:
+    """The objects of a text, up to one that its end may merely have cut off; returns where that one begins."""
+    at = 0
+    while (start := text.find("{", at)) >= 0:
+        try:
+            value, at = _DECODER.raw_decode(text, start)
+        except (ValueError, RecursionError) as error:
+            if getattr(error, "pos", 0) >= len(text) - tail:
+                return start
+            yield None
+            at = _next_object(text, start + 1)
+        else:
+            yield value
+    return len(text)
+
+
+def _next_object(text: str, at: int) -> int:
+    """Where the object after a damaged one begins: at a brace that follows a closing one."""
+    found = _BETWEEN.search(text, at)
+    return found.end() - 1 if found else len(text)
 
 
 def rows_of(value: Any) -> list[Mapping[str, Any]] | None:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from trainforensics import roles
 from trainforensics.importers import fastjson
 from trainforensics.importers.axes import is_step_name, logging_interval
 from trainforensics.importers.base import Config, Head, Record, Source
-from trainforensics.importers.jsondocument import document_rows, flat_config
-from trainforensics.importers.lines import LineBlocks
+from trainforensics.importers.jsondocument import document_rows, flat_config, stream_objects
+from trainforensics.importers.lines import LineBlocks, text_head
 from trainforensics.importers.messages import event_kind
 from trainforensics.importers.provenance import canonical, is_provenance, logged_batches
 from trainforensics.importers.rows import Block, RowReader, block_of_rows, flatten
@@ -26,7 +27,6 @@ from trainforensics.model import Event, ReadWarning
 
 FORMAT = "jsonl"
 
-_BOM = b"\xef\xbb\xbf"
 _BARE = re.compile(r"(?<=[:,\[\s])(-?)(nan|inf|infinity|none|true|false|undefined)(?=\s*[,\]}])", re.IGNORECASE)
 _BARE_JSON = {"nan": "NaN", "inf": "Infinity", "infinity": "Infinity", "none": "null", "undefined": "null"}
 _PREFIX_TIME = re.compile(r"\[?(\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d+)?(?:Z|[+-]\d{2}:?\d{2})?)")
@@ -34,6 +34,7 @@ _CONFIG_WORDS = frozenset(
     {"config", "args", "arguments", "hparams", "hyperparameters", "header", "meta", "settings", "env", "init"}
 )
 _PROGRESS_ROLES = frozenset({"train_loss", "val_loss", "grad_norm", "reward"})
+_DOCUMENT_ROWS = 1 << 16
 _RESULTS = _PROGRESS_ROLES | {"val_metric", "step_time", "tokens_per_sec"}
 _CONFIG_KEYS = frozenset({"env_info", "config", "args", "hparams", "hyperparameters", "user_config", "cfg"})
 _TAG_KEYS = ("type", "event", "kind", "record", "mode", "split", "phase", "stage")
@@ -41,7 +42,7 @@ _TAG_KEYS = ("type", "event", "kind", "record", "mode", "split", "phase", "stage
 
 def sniff(head: Head) -> float:
     """JSON objects that carry numbers, one a line, or rows in one JSON document."""
-    data = head.data.removeprefix(_BOM)
+    data = text_head(head.data)
     whole = len(head.data) >= head.size
     lines = data.split(b"\n")
     if not whole and len(lines) > 1:
@@ -64,7 +65,9 @@ def sniff(head: Head) -> float:
     if metrics and prefixed >= 0.2 * len(filled):
         return 0.7
     if data.lstrip()[:1] in (b"[", b"{"):
-        document = document_rows(head.path, data, whole)
+        document = document_rows(head.path, data, whole) or (
+            None if b'"log_history"' in data else [row for row in islice(stream_objects(head.path), 50) if row]
+        )
         return 0.85 if document and any(_holds_result(row) for row in document[:50]) else 0.0
     return 0.0
 
@@ -74,27 +77,26 @@ def read(source: Source) -> Iterator[Record]:
     reader = _Reader(source, RowReader(source))
     blocks = LineBlocks(source.path)
     for block, line in blocks:
-        if line == 1 and (rows := _whole_document(source, block)) is not None:
-            yield from reader.document(rows)
+        if line == 1 and _is_document(block):
+            yield from reader.document(document_rows(source.path, b"", whole=False) or stream_objects(source.path))
             break
         yield from reader.lines(block, line)
     yield from reader.finish()
     yield from blocks.warnings
 
 
-def _whole_document(source: Source, block: bytes) -> list[Mapping[str, Any]] | None:
-    """The rows of a file that is one JSON document rather than lines; None where the first line is an object."""
-    first = block.lstrip().split(b"\n", 1)[0].strip()
-    if not first.startswith((b"[", b"{")):
-        return None
+def _is_document(block: bytes) -> bool:
+    """Whether a file is one JSON document, or objects over several lines, rather than an object a line."""
+    text = block.lstrip()
+    if text[:1] == b"[":
+        return text[1:].lstrip()[:1] in (b"{", b"]")
+    if text[:1] != b"{":
+        return False
+    first, _, rest = text.partition(b"\n")
     found = _decode(first.decode("utf-8", "replace"))
-    if (
-        found is not None
-        and found.rows
-        and any(_holds_metrics(row) or len(block) > len(first) + 2 for row in found.rows)
-    ):
-        return None
-    return document_rows(source.path, block, whole=False)
+    if found is None or not found.rows:
+        return True
+    return not rest.strip() and not any(_holds_metrics(row) for row in found.rows)
 
 
 @dataclass(slots=True)
@@ -171,11 +173,16 @@ class _Reader:
     _rows: list[Mapping[str, Any]] = field(default_factory=list)
     _lines: list[int] = field(default_factory=list)
 
-    def document(self, rows: list[Mapping[str, Any]]) -> Iterator[Record]:
-        """Rows of one JSON document; `line` counts rows."""
+    def document(self, rows: Iterable[Mapping[str, Any] | None]) -> Iterator[Record]:
+        """Rows of one JSON document, None for a damaged one; they are counted instead of lines."""
         for number, row in enumerate(rows, 1):
+            if row is None:
+                self._count_bad(number, torn=False)
+                continue
             self._rows.append(row)
             self._lines.append(number)
+            if len(self._rows) >= _DOCUMENT_ROWS:
+                yield from self._flush()
         yield from self._flush()
 
     def lines(self, block: bytes, line: int) -> Iterator[Record]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -39,6 +40,7 @@ class LineBlocks:
 
     def _chunks(self) -> Iterator[bytes]:
         read = 0
+        decoder = None
         chunks = self._unpacked()
         while True:
             try:
@@ -51,7 +53,10 @@ class LineBlocks:
                 message = f"unpacking stopped here: {error}"
                 self.warnings.append(ReadWarning("damaged-archive", f"byte {read}", message))
                 return
-            yield chunk.removeprefix(_BOM) if not read else chunk
+            if not read:
+                decoder = _utf16_decoder(chunk)
+                chunk = chunk.removeprefix(_BOM)
+            yield chunk if decoder is None else decoder.decode(chunk).encode()
             read += len(chunk)
 
     def _unpacked(self) -> Iterator[bytes]:
@@ -60,6 +65,18 @@ class LineBlocks:
         with self.path.open("rb") if zstd else open_binary(self.path) as stream:
             pieces = iter(lambda: stream.read(self.block_bytes), b"")
             yield from _unpack_zstd(pieces) if zstd else pieces
+
+
+def text_head(data: bytes) -> bytes:
+    """The beginning of a text file as UTF-8 without a byte order mark. Redirection on Windows writes UTF-16."""
+    decoder = _utf16_decoder(data)
+    return data.removeprefix(_BOM) if decoder is None else decoder.decode(data).encode()
+
+
+def _utf16_decoder(start: bytes) -> codecs.IncrementalDecoder | None:
+    if start[:2] not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return None
+    return codecs.getincrementaldecoder("utf-16")("replace")
 
 
 def _unpack_zstd(pieces: Iterator[bytes]) -> Iterator[bytes]:

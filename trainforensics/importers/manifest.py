@@ -10,14 +10,23 @@ import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainforensics import roles
 from trainforensics.importers.axes import is_step_name
 from trainforensics.importers.base import Head, Record, Source
-from trainforensics.importers.lines import LineBlocks
-from trainforensics.importers.provenance import canonical, is_provenance, manifest_batches, step_axis
+from trainforensics.importers.jsondocument import stream_objects
+from trainforensics.importers.lines import LineBlocks, text_head
+from trainforensics.importers.provenance import (
+    canonical,
+    flat_row,
+    is_provenance,
+    manifest_batches,
+    step_axis,
+    unfolded,
+)
 from trainforensics.model import ReadWarning
 
 if TYPE_CHECKING:
@@ -28,7 +37,6 @@ if TYPE_CHECKING:
 FORMAT = "manifest"
 
 _PARQUET = b"PAR1"
-_BOM = b"\xef\xbb\xbf"
 _DELIMITERS = (",", "\t", ";")
 _BATCH_ROWS = 1 << 18
 _BLOCK_BYTES = 16 << 20
@@ -63,9 +71,10 @@ def read(source: Source) -> Iterator[Record]:
     frames = reader.parquet() if parquet else reader.text()
     axis: StepAxis | None = None
     first = True
-    for frame in frames:
-        if not frame.height:
+    for raw in frames:
+        if not raw.height:
             continue
+        frame = unfolded(raw)
         axis = step_axis(frame) if first else axis
         first = False
         yield manifest_batches(frame, axis)
@@ -82,12 +91,15 @@ def _columns(head: Head) -> _Columns | None:
     """The column names of any of the formats."""
     if head.data.startswith(_PARQUET):
         return _parquet_columns(head.path)
-    data = head.data.removeprefix(_BOM)
+    data = text_head(head.data)
     lines = [line for line in data.split(b"\n")[:60] if line.strip()]
     if not lines or b"\x00" in lines[0]:
         return None
-    if lines[0].lstrip().startswith(b"{"):
-        rows = [row for line in lines[:40] if (row := _row(line)) is not None]
+    array = _is_array(data)
+    if array or lines[0].lstrip().startswith(b"{"):
+        found = islice(stream_objects(head.path), 40) if array else map(_row, lines[:40])
+        rows = [row for row in found if row is not None]
+        rows = [flat_row(row) for row in rows]
         names = list(dict.fromkeys(key for row in rows for key in row))
         return (
             _Columns(names, _unique_steps(names, [[row.get(name) for name in names] for row in rows])) if rows else None
@@ -106,17 +118,22 @@ def _columns(head: Head) -> _Columns | None:
     return _Columns(names, _unique_steps(names, table[1:-1]))
 
 
+def _is_array(data: bytes) -> bool:
+    text = data.lstrip()
+    return text[:1] == b"[" and text[1:].lstrip()[:1] == b"{"
+
+
 def _parquet_columns(path: Path) -> _Columns | None:
     import pyarrow.parquet as pq  # noqa: PLC0415  (heavy)
 
     try:
         with pq.ParquetFile(path) as file:
-            names = list(file.schema_arrow.names)
             first = next(file.iter_batches(batch_size=64), None)
+            rows = [] if first is None else [flat_row(row) for row in first.to_pylist()]
+            names = list(rows[0]) if rows else list(file.schema_arrow.names)
     except (OSError, ValueError):
         return None
-    rows = [] if first is None else [list(row.values()) for row in first.to_pylist()]
-    return _Columns(names, _unique_steps(names, rows))
+    return _Columns(names, _unique_steps(names, [[row.get(name) for name in names] for row in rows]))
 
 
 def _unique_steps(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> bool:
@@ -159,10 +176,21 @@ class _Reader:
 
     def text(self) -> Iterator[pl.DataFrame]:
         blocks = LineBlocks(self.source.path, _BLOCK_BYTES)
+        if _is_array(next(iter(blocks), (b"", 0))[0]):
+            yield from self._array()
+            return
         for block, line in blocks:
             lines = block.lstrip().startswith(b"{") and not self._header
             yield self._json(block, line) if lines else self._csv(block, line)
         self.warnings += blocks.warnings
+
+    def _array(self) -> Iterator[pl.DataFrame]:
+        import polars as pl  # noqa: PLC0415  (heavy)
+
+        rows = iter(enumerate(stream_objects(self.source.path), 1))
+        while part := list(islice(rows, _BATCH_ROWS)):
+            self._bad([number for number, row in part if row is None], "complete JSON object")
+            yield pl.DataFrame([row for _, row in part if row], infer_schema_length=None, strict=False)
 
     def _json(self, block: bytes, line: int) -> pl.DataFrame:
         import polars as pl  # noqa: PLC0415  (heavy)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,6 +114,40 @@ def _step_block(frame: pl.DataFrame) -> Block:
     texts = [pl.col(name).cast(pl.Float64, strict=False) for name in names if frame.schema[name] == pl.String]
     columns = dict(columns_of_arrow(frame.select(names).with_columns(texts).to_arrow(), ABSENT))
     return Block(columns, np.arange(1, frame.height + 1, dtype=np.int64))
+
+
+def flat_row(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """A row's fields on one level; of a list of objects, the fields of its first."""
+    out: dict[str, Any] = {}
+    for key, value in row.items():
+        inner = value[0] if isinstance(value, list) and value and isinstance(value[0], Mapping) else value
+        if isinstance(inner, Mapping):
+            out |= flat_row(inner, f"{prefix}{key}/")
+        else:
+            out[f"{prefix}{key}"] = value
+    return out
+
+
+def unfolded(frame: pl.DataFrame) -> pl.DataFrame:
+    """A manifest with one shard a row: lists of objects and lists of shards unfold into rows, objects into columns.
+
+    Documents that are listed beside the shards, one for each, go with them.
+    """
+    import polars as pl  # noqa: PLC0415  (heavy)
+
+    for name, kind in list(frame.schema.items()):
+        if isinstance(kind, pl.List) and isinstance(kind.inner, pl.Struct):
+            frame = frame.explode(name, empty_as_null=True)
+    while structs := [name for name, kind in frame.schema.items() if isinstance(kind, pl.Struct)]:
+        frame = frame.unnest(structs, separator="/")
+    targets = {target: name for name, target in canonical(frame.columns).items()}
+    shard, doc = targets.get("shard"), targets.get("doc")
+    if shard is None or not isinstance(frame.schema[shard], pl.List):
+        return frame
+    if doc is not None and isinstance(frame.schema[doc], pl.List):
+        paired = bool((frame[shard].list.len() == frame[doc].list.len()).all())
+        return frame.explode([shard, doc] if paired else [shard], empty_as_null=True)
+    return frame.explode(shard, empty_as_null=True)
 
 
 def manifest_batches(frame: pl.DataFrame, axis: StepAxis | None) -> Batches:

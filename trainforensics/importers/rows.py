@@ -35,7 +35,13 @@ _VALIDATION = frozenset({"val", "valid", "validation", "eval", "evaluation", "te
 _LONG_NAMES = frozenset({"metric", "tag", "name", "key", "variable", "series", "metric_name"})
 _LONG_VALUES = frozenset({"value", "val", "metric_value"})
 _INDEX_NAMES = frozenset({"", "unnamed: 0", "index", "level_0", "__index_level_0__"})
-_COUNTED = re.compile(r"\s*(\d+)\s*/\s*(\d+)\s*")
+_PRINTED = re.compile(
+    r"(\d+)\s*/\s*\d+"
+    r"|([-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?)"
+    r"|([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(?:%|[KMGT]i?B|ms|s|[a-z]+/s(?:ec)?)"
+    r"|tensor\(\s*([-+]?(?:[\d.]+(?:[eE][-+]?\d+)?|nan|inf))\s*(?:,.*)?\)"
+)
+_TRUTH = {"true": 1.0, "false": 0.0}
 _MESSAGE_COLUMNS = frozenset({"event", "type", "kind", "message", "msg", "status", "note", "event_type"})
 _LONGEST_TEXT = 2000
 LONGEST_LIST = 512
@@ -167,7 +173,10 @@ def read_cell(value: Any) -> tuple[float, int]:
 
 
 def read_text(text: str) -> tuple[float, int]:
-    """Number and state of a text: a number, a NaN or infinity said in words (STRING), empty, or another text."""
+    """Number and state of a text: a number, a NaN or infinity said in words (STRING), empty, or another text.
+
+    Also as programs print them: "1,360", "7/1500" (the seventh step), "47.31GiB", "38.2%", "tensor(2.5)", "True".
+    """
     stripped = text.strip()
     if not stripped:
         return math.nan, EMPTY
@@ -175,10 +184,14 @@ def read_text(text: str) -> tuple[float, int]:
         number = float(stripped) if "_" not in stripped else None
     except ValueError:
         number = None
-    if number is None:
-        counted = _COUNTED.fullmatch(stripped)  # "7/1500": the seventh of 1500 steps
-        return (float(counted[1]), VALUE) if counted else (math.nan, TEXT)
-    return number, STRING if not math.isfinite(number) and not stripped[-1].isdigit() else VALUE
+    if number is not None:
+        return number, VALUE if math.isfinite(number) or stripped[-1].isdigit() else STRING
+    if stripped.lower() in _TRUTH:
+        return _TRUTH[stripped.lower()], VALUE
+    printed = _PRINTED.fullmatch(stripped)
+    if printed is None:
+        return math.nan, TEXT
+    return read_text(next(group for group in printed.groups() if group is not None).replace(",", ""))
 
 
 # --- rows to points ----------------------------------------------------------------------------------------------
@@ -282,7 +295,8 @@ class RowReader:
 
     def _begin(self, block: Block) -> Axis:
         interval = self.logging_interval or axes.logging_interval_beside(self.source.path)
-        self._axis = axes.choose(block, _validation_rows(block), interval)
+        declared = [name for name, role in self.source.options.items() if role == "step"]
+        self._axis = axes.choose(block, _validation_rows(block), interval, declared)
         self._counts_logs = self._axis.column == "_step"
         self._long = _long_form(block)
         found = _RANK_IN_NAME.search(self.source.label)

@@ -21,7 +21,7 @@ from trainforensics import roles
 from trainforensics.importers.axes import is_step_name
 from trainforensics.importers.base import EMPTY, NULL, Head, Record, Source
 from trainforensics.importers.cells import columns_of_arrow, text_cells
-from trainforensics.importers.lines import LineBlocks
+from trainforensics.importers.lines import LineBlocks, text_head
 from trainforensics.importers.provenance import logged_batches
 from trainforensics.importers.rows import ABSENT, Block, Cells, RowReader
 from trainforensics.model import ReadWarning
@@ -35,6 +35,8 @@ _PARQUET = b"PAR1"
 _DELIMITERS = (",", "\t", ";", "|")
 _BAND = re.compile(r"__(MIN|MAX)$")
 _RUNS_TABLE = frozenset({"Name", "State", "Notes", "User", "Tags", "Created", "Runtime", "Sweep", "ID"})
+_MARGINS = re.compile(rb"^[ \t]+|[ \t\r]+$", re.MULTILINE)
+_BLANKS = re.compile(rb"[ \t]+")
 _LONG_NAMES = frozenset({"metric", "tag", "name", "key"})
 _LONG_VALUES = frozenset({"value", "metric_value"})
 _LONGEST_QUOTED = 64 << 20
@@ -42,10 +44,10 @@ _BATCH_ROWS = 1 << 16
 
 
 def sniff(head: Head) -> float:
-    """A header that names a step or an epoch and a metric, over rows of numbers."""
+    """A header that names a step or an epoch and a metric, over rows of numbers (cells may be set apart by blanks)."""
     if head.data.startswith(_PARQUET):
         return _sniff_parquet(head.path)
-    shape = _shape(head.data)
+    shape = _shape(text_head(head.data))
     if shape is None:
         return 0.0
     if _is_runs_table(shape.header):
@@ -98,16 +100,20 @@ class _Shape:
 def _shape(data: bytes) -> _Shape | None:
     if b"\x00" in data[:4096]:
         return None
-    lines = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").splitlines()
+    lines = data.decode("utf-8", "replace").splitlines()
     above = 0
     while above < min(len(lines), 50) and (not lines[above].strip() or lines[above].startswith("#")):
         above += 1
     if above >= len(lines) or lines[above].lstrip()[:1] in {"{", "[", "<"}:
         return None
     delimiter = max(_DELIMITERS, key=lines[above].count)
-    if not lines[above].count(delimiter):
-        return None
-    rows = list(csv.reader(lines[above : above + 60], delimiter=delimiter))
+    picked = lines[above : above + 60]
+    if delimiter not in lines[above]:
+        delimiter = " "
+        picked = [" ".join(line.split()) for line in picked]
+        if not any(is_step_name(name) for name in picked[0].split()):
+            return None
+    rows = list(csv.reader(picked, delimiter=delimiter))
     header = [name.strip() for name in rows[0]]
     if not header or sum(_is_number(name) for name in header) > len(header) // 3:
         return None
@@ -173,10 +179,12 @@ class _Csv:
                 self.warnings.append(ReadWarning("runs-table", f"line {line}", message))
                 return
             self.delimiter, self.header = shape.delimiter, shape.header
-            body = data.removeprefix(b"\xef\xbb\xbf").split(b"\n", shape.above + 1)
+            body = data.split(b"\n", shape.above + 1)
             data, line = body[-1] if len(body) == shape.above + 2 else b"", line + shape.above + 1
         if not data.strip():
             return
+        if self.delimiter == " ":
+            data = _BLANKS.sub(b" ", _MARGINS.sub(b"", data))
         frame = self._clean(data)
         if frame is not None:
             yield from reader.add(self._cells(frame, np.arange(line, line + frame.height, dtype=np.int64)), frame)
