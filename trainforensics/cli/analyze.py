@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from trainforensics.cli import options
+from trainforensics.cli import options, output
 from trainforensics.cli.output import Form, Format
 from trainforensics.errors import EXIT_OK, EXIT_UNDECIDED
 
@@ -35,13 +33,13 @@ def analyze(
     settings = options.settings_from(
         config, out=out, select=select, ignore=ignore, map=map_, jobs=jobs, plots=False if no_plots else None
     )
-    targets = options.formats_to_write(write, [Format.JSON, Format.MARKDOWN])
+    targets = output.targets(write)
     from trainforensics import engine  # noqa: PLC0415  (heavy; only once there is work)
 
     with options.progress_bar(show=not (quiet or no_progress)) as progress:
         result = engine.analyze(paths, settings, progress)
     options.notes(result.notes, quiet=quiet)
-    _write(result, targets)
+    output.write_files(targets, result.index, result.everything)
     if not quiet:
         _print(result, form, color)
     raise typer.Exit(EXIT_UNDECIDED if result.undecided else EXIT_OK)
@@ -50,24 +48,10 @@ def analyze(
 def _print(result: Result, form: Format, color: options.Color) -> None:
     from trainforensics.report import terminal  # noqa: PLC0415
 
-    terminal.show(result.index, result.runs, form, no_color=options.no_color(color))
+    shown = result.runs if form is Format.TABLE else result.everything
+    terminal.show(result.index, shown, form, no_color=options.no_color(color))
     where = terminal.where_report(result.out)
     if form is Format.TABLE:
         print(where)
     else:
         options.note(where)
-
-
-def _write(result: Result, targets: Sequence[tuple[str, Path]]) -> None:
-    from trainforensics.errors import UsageError  # noqa: PLC0415
-    from trainforensics.report import markdown, terminal  # noqa: PLC0415
-
-    for name, path in targets:
-        if name == Format.JSON:
-            text = terminal.json_document(result.index, result.runs)
-        else:
-            text = markdown.render_index(result.index, result.everything)
-        try:
-            path.write_text(text, encoding="utf-8", errors="backslashreplace")
-        except OSError as error:
-            raise UsageError(f"--write {name}={path}: cannot be written ({error.strerror})") from None

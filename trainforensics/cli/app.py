@@ -18,7 +18,6 @@ COMMANDS = {
     "gate": "gate",
     "blame": "blame",
     "report": "report",
-    "diff": "diff",
     "explain": "explain",
     "import": "import_",
 }
@@ -41,7 +40,7 @@ def _describe(
 
 
 def build() -> typer.Typer:
-    """The application with every command that is there."""
+    """The application with its commands."""
     app = typer.Typer(
         name="trainforensics",
         no_args_is_help=True,
@@ -51,14 +50,7 @@ def build() -> typer.Typer:
     )
     app.callback()(_describe)
     for name, module in COMMANDS.items():
-        qualified = f"trainforensics.cli.{module}"
-        try:
-            command = getattr(importlib.import_module(qualified), module)
-        except ModuleNotFoundError as error:
-            if error.name != qualified:
-                raise
-            continue
-        app.command(name)(command)
+        app.command(name)(getattr(importlib.import_module(f"trainforensics.cli.{module}"), module))
     return app
 
 
