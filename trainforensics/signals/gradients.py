@@ -17,7 +17,7 @@ MIN_POINTS = 20
 START_SHARE, START_POINTS = 0.05, 10  # of the log: warm-up moves gradients by itself
 SUDDEN = 3  # points
 BLOCK, BLOCKS, SMOOTH = 16, 100, 9
-MIN_FACTOR = 4.0  # below what any detector asks for
+MIN_FACTOR, MIN_BURST = 4.0, 8.0  # times the level, lasting and for a point: below what detectors ask for
 STEEP = 30.0  # times the level: by then a geometric climb has shown its slope
 
 
@@ -110,12 +110,15 @@ def _chance_height(logarithm: Floats) -> float:
 
 
 def _may_climb(value: Floats) -> bool:
-    """Whether any point stands MIN_FACTOR above the blocks before it: a cheap look that spares most runs the rest."""
-    block = value[: len(value) - len(value) % BLOCK].reshape(-1, BLOCK) if len(value) >= 3 * BLOCK else value[:, None]
-    usual, most = np.median(block, axis=1), np.max(block, axis=1)
+    """Whether a block or a single point stands far above all blocks before it: a cheap look that spares most runs."""
+    if len(value) < 3 * BLOCK:
+        return True
+    block = value[: len(value) - len(value) % BLOCK].reshape(-1, BLOCK)
+    usual = np.median(block, axis=1)
     low = np.minimum.accumulate(usual)
-    rest = value[block.size :]
-    return bool((most > MIN_FACTOR * low).any()) or (len(rest) > 0 and float(rest.max()) > MIN_FACTOR * float(low[-1]))
+    burst = bool((block.max(axis=1) > MIN_BURST * low).any())
+    tail = float(value[block.size - BLOCK :].max()) > MIN_FACTOR * float(low[-1])
+    return burst or tail or bool((usual > MIN_FACTOR * low).any())
 
 
 def _explosion(curve: Curve, e: Excursion, n: int) -> Explosion:

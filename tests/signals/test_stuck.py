@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from factories import make_curve, make_signals
+
+from trainforensics.signals.stuck import hidden_points, stuck
+
+N = 200
+RNG = np.random.default_rng(12)
+LOSS = 2 + 0.1 * RNG.standard_normal(N)
+NORM = 1 + 0.1 * RNG.random(N)
+
+
+@pytest.mark.parametrize(
+    ("norm", "reason"),
+    [(np.nan, "filter"), (1.0, "filter"), (0.0, "dead"), (None, "constant")],
+)
+def test_what_zero_means_by_the_gradient(norm: float | None, reason: str) -> None:
+    loss, gradient = LOSS.copy(), NORM.copy()
+    loss[150:] = 0
+    curves = {"train_loss": loss}
+    if norm is not None:
+        gradient[150:] = norm
+        curves["grad_norm"] = gradient
+    found = stuck(make_signals(curves))
+    assert found is not None
+    assert (found.reason, found.first, found.value) == (reason, 150, 0.0)
+
+
+def test_a_jump_before_zero_hides_an_overflow() -> None:
+    loss = LOSS.copy()
+    loss[149] = 40
+    loss[150:] = 0
+    found = stuck(make_signals({"train_loss": loss}))
+    assert found is not None
+    assert found.reason == "filter"
+
+
+@pytest.mark.parametrize("tail", [4, 9])
+def test_a_few_equal_values_at_the_end_are_none(tail: int) -> None:
+    loss = LOSS.copy()
+    loss[-tail:] = 0.0 if tail < 5 else loss[-tail]
+    assert stuck(make_signals({"train_loss": loss})) is None
+
+
+def test_hidden_points_need_a_bad_gradient_and_a_start() -> None:
+    curve = make_curve([2.0, 1.9, 0.0, 1.8, 1.8, 1.8, 0.0])
+    bad = np.array([1, 1, np.inf, 1, 1, np.inf, 1])
+    assert hidden_points(curve, bad).tolist() == [False, False, True, False, False, True, False]
+    assert not hidden_points(make_curve([0.0, 0.0, 1.0]), np.array([np.inf, np.inf, 1.0])).any()
