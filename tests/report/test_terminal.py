@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import json
-
 import pytest
 from results import full_incident, make_incident, make_index, make_run
 
@@ -44,14 +42,6 @@ def test_stable_runs_beyond_twenty_are_counted(capsys: pytest.CaptureFixture[str
     assert "run19" in out
     assert "run20" not in out
     assert "and 5 more" in out
-
-
-def test_json_holds_the_index_with_whole_results(capsys: pytest.CaptureFixture[str]) -> None:
-    document = json.loads(printed(capsys, "json"))
-    assert document["schema"] == "trainforensics/result/1"
-    first = document["runs"][1]
-    assert (first["run"], first["alarms"], first["result"]) == ("bad", 2, "bad/result.json")
-    assert first["incidents"][0]["causes"][0]["for"] == ["same-step jump"]
 
 
 def test_markdown_is_the_index(capsys: pytest.CaptureFixture[str]) -> None:

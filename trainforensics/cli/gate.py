@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trainforensics.cli import inputs, options
+from trainforensics.cli import inputs, options, output
+from trainforensics.cli.output import Form, Format
 
 if TYPE_CHECKING:
     from trainforensics.gate import Decision, Policy
@@ -33,6 +34,8 @@ def gate(
     map_: options.Map = None,
     config: options.ConfigFile = None,
     jobs: options.Jobs = None,
+    form: Form = Format.TABLE,
+    write: options.Write = None,
     quiet: options.Quiet = False,
     no_progress: options.NoProgress = False,
 ) -> None:
@@ -48,13 +51,20 @@ def gate(
         require=require,
         plots=False,
     )
+    targets = output.targets(write)
     from trainforensics import gate as policies  # noqa: PLC0415
 
     policy = policies.Policy.of(settings)
     with options.progress_bar(show=not (quiet or no_progress)) as progress:
         results = inputs.results_of(paths, settings, progress)
     decision = policies.judge(results, policy, settings)
-    _print(decision, results, policy, quiet)
+    output.write_files(targets, None, results, fail_on=policy.fail_on)
+    if form is Format.TABLE:
+        _print(decision, results, policy, quiet)
+    else:
+        from trainforensics.report.render import render  # noqa: PLC0415
+
+        print(render(form, None, results, fail_on=policy.fail_on), end="")
     raise typer.Exit(decision.exit_code)
 
 

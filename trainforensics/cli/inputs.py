@@ -15,23 +15,16 @@ if TYPE_CHECKING:
     from trainforensics.store.reader import StoredRun
 
 
-def saved_results(path: Path) -> tuple[Index, tuple[RunResult, ...], Path]:
-    """The index, results and folder saved at `path`; a single run gets an index of its own.
+def saved_results(path: Path) -> tuple[Index | None, tuple[RunResult, ...], Path]:
+    """The index (None for the result of a single run), results and folder saved at `path`.
 
     Raises UsageError if `path` is not a saved result.
     """
-    from trainforensics import __version__  # noqa: PLC0415
-    from trainforensics.model import Index, IndexEntry  # noqa: PLC0415
     from trainforensics.report import json  # noqa: PLC0415
 
     if not path.exists():
         raise UsageError(f"{path}: no such file or folder")
-    index, results = json.load(path)
-    folder = path if path.is_dir() else path.parent
-    if index is None:
-        entries = tuple(IndexEntry(r.run, r.verdict, r.alarms, json.RESULT_NAME) for r in results)
-        index = Index({"name": "trainforensics", "version": __version__}, entries, store="")
-    return index, results, folder
+    return *json.load(path), path if path.is_dir() else path.parent
 
 
 def results_of(paths: Sequence[Path], settings: Settings, progress: Progress | None) -> tuple[RunResult, ...]:

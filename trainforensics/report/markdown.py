@@ -49,6 +49,19 @@ def render_run(result: RunResult, figures: Mapping[str, str] | None = None) -> s
     )
 
 
+def render_postmortem(result: RunResult) -> str:
+    """A postmortem to fill in: impact, timeline, root cause, lessons, action items, with what the log knows."""
+    alarms = narrative.alarms(result)
+    return _render(
+        "postmortem.md.j2",
+        result=result,
+        alarms=alarms,
+        lost=_lost(alarms),
+        gaps=_grouped(result.not_judged),
+        moments=narrative.moments(result),
+    )
+
+
 def render_index(index: Index, results: Sequence[RunResult]) -> str:
     """All runs at a glance, most urgent first, with links to each run's report; `results`: those of `index.runs`."""
     reports = {entry.run: str(Path(entry.result).with_name("report.md")) for entry in index.runs}

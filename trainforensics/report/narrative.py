@@ -158,6 +158,24 @@ def top_suspect(incident: Incident) -> Suspect | None:
     return next(iter(suspects(incident)), None)
 
 
+def moments(result: RunResult) -> list[tuple[int, str]]:
+    """What happened when, in order of steps: restarts, and what led to, began, peaked and ended with every alarm."""
+    found = [(life.first_step, "a new process life begins") for life in result.segments[1:]]
+    for page in alarms(result):
+        for incident in page.incidents:
+            name = label(incident.kind)
+            found += [(sign.step, f"{sign.signal} moves: {sign.text}") for sign in incident.precursors]
+            found += [(onset, f"{name} begins") for onset in incident.occurrences]
+            if incident.peak_step not in (None, incident.onset_step):
+                found.append((incident.peak_step, f"{name} is at its height"))
+            if incident.end_step is not None:
+                found.append((incident.end_step, f"{name} ends: {incident.recovery or 'recovered'}"))
+        choice = page.root.safe_checkpoint
+        if choice is not None and choice.step is not None:
+            found.append((choice.step, "the last checkpoint known to be clean"))
+    return sorted(set(found))
+
+
 def by_urgency(results: Sequence[RunResult]) -> list[RunResult]:
     """Runs, most urgent first: verdict, then the worst root incident, then the number of alarms, then the name."""
 

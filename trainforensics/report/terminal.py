@@ -1,8 +1,7 @@
-"""What a command prints on stdout: the incidents of every run as a table, as Markdown, or as JSON."""
+"""What a command prints on stdout: the incidents of every run as a table, or a result in another format."""
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -16,11 +15,10 @@ from rich.text import Text
 from trainforensics.kinds import Severity
 from trainforensics.model import Blame, Incident, Index, RunResult, Verdict
 from trainforensics.report import narrative, text
-from trainforensics.report.json import dump_blame, dump_index, dump_run
-from trainforensics.report.markdown import render_index
+from trainforensics.report.json import dump_blame
+from trainforensics.report.render import render
 from trainforensics.report.text import one_line
 
-FORMATS = ("table", "json", "markdown")
 WIDTH_OF_A_PIPE = 180  # where stdout is no terminal there is no edge to wrap at
 MAX_QUIET_RUNS = 20  # stable runs listed one by one
 MAX_BATCHES = 20
@@ -33,27 +31,27 @@ VERDICT_STYLE: dict[Verdict, str] = {
 SEVERITY_STYLE: dict[Severity, str] = {"critical": "bold red", "high": "red", "medium": "yellow", "low": "dim"}
 
 
-def show(index: Index, results: Sequence[RunResult], form: str = "table", *, no_color: bool | None = None) -> None:
-    """Print results on stdout in one of `FORMATS`. `no_color`: True, False (force colour) or None (as stdout is)."""
-    if form == "json":
-        print(json_document(index, results))
-    elif form == "markdown":
-        print(render_index(index, results), end="")
-    else:
+def show(
+    index: Index | None,
+    results: Sequence[RunResult],
+    form: str = "table",
+    *,
+    no_color: bool | None = None,
+    folder: Path | None = None,
+) -> None:
+    """Print results on stdout: "table", or one of the formats of `render`, whose arguments are meant likewise.
+
+    `no_color`: True, False (force colour) or None (as stdout allows).
+    """
+    if form == "table":
         _print(incident_table(results), no_color)
+    else:
+        print(render(form, index, results, folder), end="")
 
 
 def where_report(out: Path) -> str:
     """The line that says where to read on."""
     return f"Report: {out / 'report.md'}"
-
-
-def json_document(index: Index, results: Sequence[RunResult]) -> str:
-    """The index with every run's whole result in place of its bare entry."""
-    document = json.loads(dump_index(index))
-    runs = {result.run: json.loads(dump_run(result)) for result in results}
-    document["runs"] = [entry | runs.get(entry["run"], {}) for entry in document["runs"]]
-    return json.dumps(document, indent=2, ensure_ascii=False)
 
 
 def incident_table(results: Sequence[RunResult]) -> Table:
