@@ -39,6 +39,8 @@ def contained(step: Ints, among: Ints) -> Bools:
     """Which of the steps also occur in `among`; both in order."""
     if not len(among):
         return np.zeros(len(step), dtype=bool)
+    if np.array_equal(step, among):
+        return np.ones(len(step), dtype=bool)
     at = np.minimum(np.searchsorted(among, step), len(among) - 1)
     found: Bools = among[at] == step
     return found

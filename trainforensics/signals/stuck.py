@@ -50,9 +50,9 @@ def _stuck(signals: Signals) -> Stuck | None:
     curve = signals.curve("train_loss")
     if curve is None:
         return None
-    curve = curve.only_finite()
+    curve = curve if curve.finite.all() else curve.only_finite()
     n = len(curve)
-    if n < MIN_ZERO:
+    if n < MIN_ZERO or np.mean(curve.value[-MIN_ZERO:] == curve.value[-1]) < 0.5:
         return None
     value = float(curve.value[-1])
     first = lasting_start(curve.value == value, 0.95)
