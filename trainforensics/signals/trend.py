@@ -11,7 +11,7 @@ from trainforensics.signals.curve import Floats
 from trainforensics.signals.noise import local_sigma, resolution, robust_sigma
 
 WINDOW = 16  # points either side: medians of 16 shrug off bursts of up to 7 points
-POSITIONS = 20_000  # medians computed at most; longer series evaluate every q-th position
+POSITIONS = 8_192  # medians computed at most; longer series evaluate every q-th position
 DECADES = 10.0  # ratio of the 95th to the 5th percentile above which a positive series is judged by its logarithm
 
 
@@ -70,8 +70,9 @@ def _correlation(residual: Floats) -> float:
     """Correlation of neighbours by the robust scales of their sums and differences."""
     if len(residual) < 8:
         return 0.0
-    together = robust_sigma(residual[1:] + residual[:-1]) ** 2
-    apart = robust_sigma(np.diff(residual)) ** 2
+    every = -(-len(residual) // POSITIONS)
+    first, second = residual[:-1:every], residual[1::every]
+    together, apart = robust_sigma(second + first) ** 2, robust_sigma(second - first) ** 2
     return float(np.clip((together - apart) / max(together + apart, 1e-300), 0.0, 1.0))
 
 
@@ -89,3 +90,22 @@ def _medians_after(values: Floats, window: int) -> Floats:
     for i in range(max(full, 0), n - 3):
         result[i] = np.median(values[i + 1 :])
     return result
+
+
+FINE = 32  # points; longer windows run over medians of blocks, 16 to a window
+
+
+def moving_median(values: Floats, width: int) -> Floats:
+    """Centred running median, shape (n,); reflected at the ends. Long windows are evaluated at block distance."""
+    n = len(values)
+    if width <= 1 or n <= 2:
+        return values
+    if width > FINE and n > width:
+        size = width // WINDOW
+        whole = n - n % size
+        blocks = np.median(values[:whole].reshape(-1, size), axis=1)
+        at = (np.arange(len(blocks)) + 0.5) * size - 0.5
+        return np.interp(np.arange(n), at, moving_median(blocks, WINDOW))
+    half = width // 2
+    padded = np.pad(values, (half, width - 1 - half), mode="symmetric")
+    return np.asarray(np.median(sliding_window_view(padded, width), axis=1))

@@ -1,0 +1,103 @@
+"""Candidates on a pyramid of time scales: medians of 1, 2, 4 ... points, looked through with one and the same window."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainforensics.signals.curve import Floats
+from trainforensics.signals.noise import chance_height
+from trainforensics.signals.trend import WINDOW, Level, level, sides, span
+
+MIN_HEIGHT = 6.0  # noise widths; a normal series of 200,000 points stays below 5
+MIN_JUMP = 6.0  # the same for the difference of two levels, in standard errors
+FEWEST_BLOCKS = 20  # four levels of five
+WANDER_SCALE, WANDER_BLOCKS = 8, 64  # scales from the one on, with at least so many blocks, show slow wandering
+EXACT_SCALE = 8  # block medians up to here are exact, beyond it medians of eight block medians
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A stretch of points [start, stop) that stands out at `scale`, either above both sides or as a jump of the level."""
+
+    start: int
+    stop: int
+    scale: int
+    jump: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pyramid:
+    """A finite series and its candidates: first those above both sides from fine to coarse, then jumps, coarse to fine.
+
+    `wander`: how far the series moves slowly by itself, the noise of its coarse blocks (0.0 for short series).
+    """
+
+    values: Floats
+    finest: Level
+    wander: float
+    coarsest: int
+    candidates: tuple[Candidate, ...]
+
+
+def pyramid(values: Floats) -> Pyramid:
+    """Build all scales of a finite series; linear in its length."""
+    blocks, levels = {1: values}, {1: level(values)}
+    while len(values) // (2 * max(blocks)) >= FEWEST_BLOCKS:
+        scale = 2 * max(blocks)
+        fine = 1 if scale <= EXACT_SCALE else scale // 8
+        blocks[scale] = _block_medians(blocks[fine], scale // fine)
+        levels[scale] = level(blocks[scale])
+    persistence = levels[1].persistence
+    bursts = [c for scale in blocks for c in _bursts(blocks[scale], levels[scale], scale)]
+    jumps = [c for s in reversed(blocks) for c in _jumps(blocks[s], levels[s], persistence(s), s)]
+    wide = [s for s in blocks if s >= WANDER_SCALE and len(blocks[s]) >= WANDER_BLOCKS]
+    wander = max((float(np.median(levels[s].sigma)) for s in wide), default=0.0)
+    return Pyramid(values, levels[1], wander, max(blocks), tuple(bursts + jumps))
+
+
+def _block_medians(values: Floats, size: int) -> Floats:
+    whole = len(values) - len(values) % size
+    return np.asarray(np.median(values[:whole].reshape(-1, size), axis=1))
+
+
+def _bursts(values: Floats, levels: Level, scale: int) -> list[Candidate]:
+    """Stretches above the higher of their two sides, highest first."""
+    z = np.nan_to_num((values - np.fmax(levels.left, levels.right)) / levels.sigma, nan=0.0)
+    z[np.isnan(levels.left)] = 0.0
+    stretches = _stretches(z, chance_height(_peaks(z), MIN_HEIGHT))
+    return [Candidate(start * scale, stop * scale, scale, jump=False) for start, stop in stretches]
+
+
+def _jumps(values: Floats, levels: Level, persistence: float, scale: int) -> list[Candidate]:
+    """Places where the level behind stands above the level before, highest first."""
+    window = min(WINDOW, len(values) // 4)
+    left, right = (levels.left, levels.right) if window == span(len(values)) else sides(values, window)
+    error = (
+        levels.sigma[1:] * persistence * 1.2533 * np.sqrt(2 / window)
+    )  # standard error of a difference of two medians
+    jump = np.append(0.0, np.nan_to_num((right[:-1] - left[1:]) / error, nan=0.0))
+    tops = [start + int(np.argmax(jump[start:stop])) for start, stop in _stretches(jump, MIN_JUMP)]
+    return [Candidate(top * scale, (top + WINDOW) * scale, scale, jump=True) for top in tops]
+
+
+def _peaks(z: Floats) -> Floats:
+    """Heights with every stretch above 3 reduced to its highest point."""
+    high = np.flatnonzero(z > 3)
+    if not len(high):
+        return z
+    starts = np.append(0, np.flatnonzero(np.diff(high) > 3) + 1)
+    return np.append(z[z <= 3], np.maximum.reduceat(z[high], starts))
+
+
+def _stretches(z: Floats, bar: float) -> list[tuple[int, int]]:
+    """Runs of values above half of `bar` that hold one above it, gaps of up to two points closed; highest first."""
+    at = np.flatnonzero(z > bar / 2)
+    if not len(at):
+        return []
+    starts = np.append(0, np.flatnonzero(np.diff(at) > 3) + 1)
+    heights = np.maximum.reduceat(z[at], starts)
+    first, last = at[starts], at[np.append(starts[1:], len(at)) - 1]
+    order = np.argsort(-heights, kind="stable")
+    return [(int(first[i]), int(last[i]) + 1) for i in order if heights[i] >= bar]
