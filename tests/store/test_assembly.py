@@ -223,3 +223,11 @@ def test_configuration_in_a_folder_of_its_own(run: Path, tmp_path: Path) -> None
     (run / ".hydra" / "config.yaml").write_text("optimizer:\n  lr: 0.1\n")
     stored = imported(tmp_path / "store", run)["run"]
     assert "0.1" in str(stored.config)
+
+
+def test_sub_folders_of_a_writer_are_part_of_the_names_once(run: Path, tmp_path: Path) -> None:
+    write_scalars(run / "events.out.tfevents.1.host", range(50), "lr")
+    write_scalars(run / "Loss_val" / "events.out.tfevents.1.host", range(50), "Loss")
+    write_jsonl(run / "eval" / "metrics.jsonl", rows(range(0, 50, 10)))
+    stored = imported(tmp_path / "store", run)["run"]
+    assert {s.series.name for s in stored.series} == {"lr", "Loss_val/Loss", "eval/loss"}

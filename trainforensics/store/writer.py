@@ -227,7 +227,7 @@ def _series_row(number: int, member: Member, local: int, prefix: str) -> dict[st
     stats = member.unit.stats[local]
     return {
         "id": number,
-        "name": f"{prefix}/{stats.name}" if prefix else stats.name,
+        "name": stats.name if f"{stats.name}/".startswith(f"{prefix}/") or not prefix else f"{prefix}/{stats.name}",
         "source": member.unit.label,
         "rank": stats.rank if stats.rank is not None else member.unit.rank,
         "layer": None,
