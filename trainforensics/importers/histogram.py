@@ -30,9 +30,8 @@ def quantiles(
     high = float(edges[filled[-1] + 1]) if math.isnan(high) else high
     inner = np.clip(edges, low, high)
     cumulative = np.append(0.0, np.cumsum(counts)) / total
-    result = {"min": low}
-    result |= {name: float(np.interp(share, cumulative, inner)) for name, share in QUANTILES.items()}
-    result["max"] = high
+    inside = np.interp(list(QUANTILES.values()), cumulative, inner).tolist()
+    result = {"min": low, **dict(zip(QUANTILES, inside, strict=True)), "max": high}
     at_zero = (edges[:-1] >= -ZERO) & (edges[1:] <= ZERO)
     if at_zero.any() or low > 0 or high < 0:
         result["zero_fraction"] = float(counts[at_zero].sum()) / total

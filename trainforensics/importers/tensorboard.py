@@ -25,7 +25,7 @@ from trainforensics.model import Axis, Event, ReadWarning
 FORMAT = "tensorboard"
 
 _VERSION = b"brain.Event:"
-_VS_SAMPLES = " vs samples"
+_VS_SAMPLES, _SAMPLES = " vs samples", "consumed_samples"
 _FILE_VERSION, _SUMMARY, _LOG_MESSAGE, _SESSION_LOG = 3, 5, 6, 7  # fields of Event
 _START, _CHECKPOINT = 1, 3  # SessionLog.SessionStatus
 # Folders that only say "logs are here", or when they were written.
@@ -157,7 +157,7 @@ class _EventFile:
         from tensorboard.compat.proto import event_pb2  # noqa: PLC0415  (50 ms, rarely needed)
 
         event = wire.parse(event_pb2, "Event", payload)
-        about = {"wall_time": event.wall_time, "step": event.step, "rank": self._rank, "source": self._label}
+        about = {"wall_time": event.wall_time or None, "step": event.step, "rank": self._rank, "source": self._label}
         what = event.WhichOneof("what")
         if what == "session_log":
             log = event.session_log
@@ -201,8 +201,8 @@ class _SampleClock:
             step = np.append(before, base_step)[np.searchsorted(base_record, record, "right")]
             yield tag, record, step, wall_time, value
             self._witness = self._witness or tag
-            if tag == self._witness:
-                yield "consumed_samples", record, step, wall_time, samples.astype(np.float64)
+            if tag == self._witness and _SAMPLES not in self._last:
+                yield _SAMPLES, record, step, wall_time, samples.astype(np.float64)
 
 
 def _begins_life(payload: bytes) -> bool:

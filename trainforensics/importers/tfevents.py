@@ -135,6 +135,7 @@ class Scalars:
 
     tags: dict[str, int] = field(default_factory=dict)
     columns: list[tuple[_Ints, _Ints, _Ints, NDArray[np.float64], NDArray[np.float64]]] = field(default_factory=list)
+    _singles: list[tuple[int, int, int, float, float]] = field(default_factory=list)
 
     def tag_number(self, tag: str) -> int:
         """The number that stands for a tag."""
@@ -142,11 +143,11 @@ class Scalars:
 
     def add(self, tag: str, record: int, step: int, wall_time: float, value: float) -> None:
         """Add one scalar."""
-        number = np.array([self.tag_number(tag)])
-        self.columns.append((number, np.array([record]), np.array([step]), np.array([wall_time]), np.array([value])))
+        self._singles.append((self.tag_number(tag), record, step, wall_time, value))
 
     def steps(self) -> tuple[_Ints, _Ints]:
         """Record number (rising) and step of every scalar added since the last call of `series`."""
+        self._gather()
         if not self.columns:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
         record = np.concatenate([column[1] for column in self.columns])
@@ -156,6 +157,7 @@ class Scalars:
 
     def series(self) -> Iterator[Columns]:
         """Each tag's scalars in the file's order. Empties the columns; the tags' numbers stay."""
+        self._gather()
         if not self.columns:
             return
         tag, record, step, wall_time, value = (np.concatenate(parts) for parts in zip(*self.columns, strict=True))
@@ -166,6 +168,13 @@ class Scalars:
         for start, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
             rows = order[start:end]
             yield names[tag[rows[0]]], record[rows], step[rows], microseconds(wall_time[rows]), value[rows]
+
+    def _gather(self) -> None:
+        if self._singles:
+            tag, record, step, wall_time, value = zip(*self._singles, strict=True)
+            self._singles.clear()
+            places = np.array([tag, record, step], np.int64)
+            self.columns.append((places[0], places[1], places[2], np.array(wall_time, float), np.array(value, float)))
 
 
 def microseconds(seconds: NDArray[np.float64]) -> _Ints:
