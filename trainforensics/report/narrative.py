@@ -92,8 +92,8 @@ def heading(page: Page, result: RunResult) -> str:
     at = "" if root.onset_step is None else f" at {_unit(result)} {number(root.onset_step)}"
     if times > 1:
         at = f", {times} times from {_unit(result)} {number(root.occurrences[0])} on"
-    first = next((effect for effect in page.effects if effect.kind not in (root.kind, "suspect-shard")), None)
-    after = f", then {label(first.kind)} at {number(first.onset_step)}" if first else ""
+    worst = _worst_effect(page)
+    after = f", then {label(worst.kind)} at {number(worst.onset_step)}" if worst else ""
     place = where(root.scope)
     return capital(label(root.kind)) + at + after + (f" ({place})" if place else "")
 
@@ -201,10 +201,16 @@ def _happened(page: Page, unit: str) -> Markdown:
     again = len(root.occurrences) > 1
     at = f"{unit}s {when(root)}" if again else f"{unit} {number(root.onset_step)}"
     text = f"{capital(label(root.kind))} at {at}" if root.onset_step is not None else capital(label(root.kind))
-    worst = max(page.effects, key=lambda effect: severity_rank(effect.severity), default=None)
-    if worst is not None and is_alarm(worst.severity):
+    worst = _worst_effect(page)
+    if worst is not None:
         text += f" led to {label(worst.kind)} at {number(worst.onset_step)}"
     return Markdown(text)
+
+
+def _worst_effect(page: Page) -> Incident | None:
+    """The effect that a headline names: the most severe alarm of another kind than the root."""
+    alarming = [effect for effect in page.effects if is_alarm(effect.severity) and effect.kind != page.root.kind]
+    return max(alarming, key=lambda effect: severity_rank(effect.severity), default=None)
 
 
 def _because(root: Incident) -> list[Markdown]:

@@ -19,7 +19,10 @@ from trainforensics.report.json import dump_blame
 from trainforensics.report.render import render
 from trainforensics.report.text import one_line
 
-WIDTH_OF_A_PIPE = 180  # where stdout is no terminal there is no edge to wrap at
+WIDTH_OF_A_PIPE = 240  # where stdout is no terminal there is no edge to wrap at
+COLUMNS = {  # name -> least width: what lets the longest common words stand unbroken
+    "run": 8, "verdict": 9, "step": 8, "incident": 14, "severity": 8, "sure": 4, "likely cause": 16, "suspect": 10,
+}  # fmt: skip
 MAX_QUIET_RUNS = 20  # stable runs listed one by one
 MAX_BATCHES = 20
 VERDICT_STYLE: dict[Verdict, str] = {
@@ -57,8 +60,9 @@ def where_report(out: Path) -> str:
 def incident_table(results: Sequence[RunResult]) -> Table:
     """A row for each root alarm, most urgent run first; one row for a run without any."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=narrative.tally(results), title_justify="left")
-    for name in ("run", "verdict", "step", "incident", "severity", "sure", "likely cause", "suspect"):
-        table.add_column(name, overflow="fold", justify="right" if name == "sure" else "left")
+    table.title_style, table.padding = "", (0, 2, 0, 0)
+    for name, least in COLUMNS.items():
+        table.add_column(name, overflow="fold", min_width=least, justify="right" if name == "sure" else "left")
     quiet = 0
     for result in narrative.by_urgency(results):
         found = narrative.alarms(result)
