@@ -15,6 +15,7 @@ from trainforensics.signals.task import adversarial
 
 # What the loss kinds look at beside the loss; declared by each of them, since derived signals are shared.
 USES = (*RISING, "loss_scale")
+RESTART_POINTS = 32  # logged points before a rise in which a restart of the learning rate explains it
 CURE = 1.3  # a learning rate back at up to this factor of one that the run knows is no news
 
 
@@ -113,14 +114,13 @@ def _warm_restart(signals: Signals, event: LossEvent) -> bool:
     if rate is None or event.lasting or event.sudden:
         return False
     rate = rate.only_finite()
-    onset, peak = rate.at(event.onset_step), rate.at(event.peak_step)
-    lowest = rate.at(event.before_step - 4 * rate.cadence)
-    if lowest < 1 or peak <= lowest:
+    reach = max(event.peak_step - event.onset_step, RESTART_POINTS * event.curve.cadence)
+    first, last = max(rate.at(event.onset_step - reach), 0), rate.at(event.peak_step)
+    if last <= first:
         return False
-    now = float(np.max(rate.value[onset : peak + 1]))
-    known = float(np.max(rate.value[: lowest + 1]))
-    climbed = now > 2 * float(np.min(rate.value[lowest : onset + 1]))
-    return climbed and now <= CURE * known
+    trough = first + int(np.argmin(rate.value[first : last + 1]))
+    risen, known = float(rate.value[trough : last + 1].max()), float(rate.value[: trough + 1].max())
+    return risen > 2 * float(rate.value[trough]) and risen <= CURE * known
 
 
 def finding(signals: Signals, kind: str, event: LossEvent, onset_step: int, confidence: float, summary: str) -> Finding:

@@ -1,4 +1,4 @@
-"""Candidates on a pyramid of time scales: medians of 1, 2, 4 ... points, looked through with one and the same window."""
+"""Candidates on a pyramid of time scales: medians of 1, 2, 4 ... points, all seen through the same window."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXACT_SCALE = 8  # block medians up to here are exact, beyond it medians of eigh
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A stretch of points [start, stop) that stands out at `scale`, either above both sides or as a jump of the level."""
+    """A stretch of points [start, stop) that stands out at `scale`: above both sides, or as a jump of the level."""
 
     start: int
     stop: int

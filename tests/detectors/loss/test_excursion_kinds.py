@@ -1,0 +1,93 @@
+"""instant-burst, gradual-rise and divergence share one kernel; here each must report its share and only that."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import numpy as np
+import pytest
+from curves import SIGMA, Floats, burst, healthy, hump, ramp, step
+from factories import make_signals
+
+from trainforensics.detectors.loss import divergence, gradual_rise, instant_burst
+from trainforensics.model import Clear, Fired, NotApplicable
+
+KINDS = (instant_burst, gradual_rise, divergence)
+
+
+def fired(values: Floats) -> dict[str, Fired]:
+    signals = make_signals({"train_loss": values})
+    answers = {}
+    for module in KINDS:
+        outcome = module.detect(signals, {p.name: p.default for p in module.META.params})
+        if isinstance(outcome, Fired):
+            answers[module.META.kind.name] = outcome
+    return answers
+
+
+def climb_and_blow_up() -> Floats:
+    values = ramp(healthy(1000), 500, 6 * SIGMA)
+    values[800:] += np.minimum(np.arange(200) / 10, 1) * 4
+    return values
+
+
+@pytest.mark.parametrize(
+    ("values", "kinds"),
+    [
+        (healthy(), set()),
+        (healthy(noise="heavy"), set()),
+        (burst(healthy(), 300, 3.0), {"instant-burst"}),
+        (hump(healthy(), 300, 80, 1.0), {"gradual-rise"}),
+        (step(healthy(), 300, 2.0), {"divergence"}),
+        (climb_and_blow_up(), {"gradual-rise", "divergence"}),
+    ],
+)
+def test_each_shape_has_its_kind(values: Floats, kinds: set[str]) -> None:
+    assert set(fired(values)) == kinds
+
+
+def test_recurring_bursts_are_one_finding_with_every_onset() -> None:
+    values = healthy(900)
+    for at in (200, 400, 600, 800):
+        values = burst(values, at, 3.0)
+    (finding,) = fired(values)["instant-burst"].findings
+    assert finding.occurrences == (201, 401, 601, 801)
+    assert "4 bursts" in finding.summary
+
+
+def test_divergence_after_a_climb_begins_at_the_knee() -> None:
+    answers = fired(climb_and_blow_up())
+    (rise,), (blow_up,) = answers["gradual-rise"].findings, answers["divergence"].findings
+    assert rise.onset_step is not None
+    assert rise.onset_step < 700
+    assert blow_up.onset_step is not None
+    assert 780 <= blow_up.onset_step <= 813
+
+
+def test_a_burst_in_the_last_points_is_no_divergence_yet() -> None:
+    values = healthy()
+    values[-3:] += 3.0
+    answers = fired(values)
+    assert set(answers) == {"instant-burst"}
+    assert answers["instant-burst"].findings[0].recovery == "ongoing"
+
+
+def test_confidence_grows_with_height() -> None:
+    low = fired(burst(healthy(), 300, 1.3))["instant-burst"].findings[0].confidence
+    high = fired(burst(healthy(), 300, 9.0))["instant-burst"].findings[0].confidence
+    assert 0.7 < low < high <= 1
+
+
+@pytest.mark.parametrize("module", KINDS)
+def test_too_short_or_absent_is_said(module: ModuleType) -> None:
+    assert isinstance(module.detect(make_signals({}), {}), NotApplicable)
+    assert isinstance(module.detect(make_signals({"train_loss": [3.0, 2.0]}), {}), NotApplicable)
+
+
+@pytest.mark.parametrize("module", KINDS)
+@pytest.mark.parametrize("seed", range(3))
+def test_healthy_controls_are_clear(module: ModuleType, seed: int) -> None:
+    params = {p.name: p.default for p in module.META.params}
+    stairs = healthy(1000, seed) - 0.5 * (np.arange(1000) // 300)
+    for values in (stairs, healthy(1000, seed, "skewed"), healthy(60, seed)):
+        assert isinstance(module.detect(make_signals({"train_loss": values}), params), Clear)

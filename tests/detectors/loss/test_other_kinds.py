@@ -1,0 +1,131 @@
+"""bad-start, suspicious-low-loss, oscillation, plateau: one that fires and those that must stay quiet."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import numpy as np
+import pytest
+from curves import Floats, healthy
+from factories import make_curve, make_signals
+
+from trainforensics.detectors.loss import bad_start, oscillation, plateau, suspicious_low_loss
+from trainforensics.model import Clear, Fired, NotApplicable, Outcome
+from trainforensics.signals import Signals
+
+RNG = np.random.default_rng(7)
+
+
+def run(module: ModuleType, signals: Signals) -> Outcome:
+    outcome: Outcome = module.detect(signals, {p.name: p.default for p in module.META.params})
+    return outcome
+
+
+def fall(n: int, start: float, floor: float, rate: float = 20) -> Floats:
+    return floor + (start - floor) * np.exp(-rate * np.arange(n) / n)
+
+
+class TestBadStart:
+    config = {"model": {"vocab_size": 50257}}  # noqa: RUF012  (ln V = 10.8)
+
+    def test_fires_on_a_loss_above_chance_that_stays(self) -> None:
+        signals = make_signals({"train_loss": fall(300, 23, 18), "val_loss": [1.4]}, step=None, config=self.config)
+        outcome = run(bad_start, signals)
+        assert isinstance(outcome, Fired)
+        assert outcome.findings[0].onset_step == 1
+
+    @pytest.mark.parametrize(("start", "floor"), [(11.0, 3.0), (40.0, 3.0)])
+    def test_quiet_on_a_usual_start_and_on_a_high_one_that_falls(self, start: float, floor: float) -> None:
+        signals = make_signals({"train_loss": fall(300, start, floor, 200)}, config=self.config)
+        assert isinstance(run(bad_start, signals), Clear)
+
+    def test_says_when_chance_is_unknown(self) -> None:
+        assert isinstance(run(bad_start, make_signals({"train_loss": fall(300, 90, 80)})), NotApplicable)
+
+    def test_says_when_the_start_is_missing(self) -> None:
+        signals = make_signals({"train_loss": fall(300, 23, 18)}, step=np.arange(5000, 5300), config=self.config)
+        assert isinstance(run(bad_start, signals), NotApplicable)
+
+
+class TestSuspiciousLowLoss:
+    def signals(self, loss: Floats, epochs: float) -> Signals:
+        n = len(loss)
+        return make_signals({"train_loss": loss, "epoch": np.linspace(0, epochs, n), "tokens_per_sec": np.full(n, 4e3)})
+
+    def test_fires_when_new_data_are_known(self) -> None:
+        outcome = run(suspicious_low_loss, self.signals(fall(200, 1.6, 0.01), 0.4))
+        assert isinstance(outcome, Fired)
+
+    def test_quiet_over_several_epochs(self) -> None:
+        assert isinstance(run(suspicious_low_loss, self.signals(fall(200, 1.6, 0.01, 4), 10)), Clear)
+
+    def test_quiet_on_a_usual_loss_and_on_a_sudden_zero(self) -> None:
+        assert isinstance(run(suspicious_low_loss, self.signals(fall(200, 3, 1.5), 0.5)), Clear)
+        stuck = np.where(np.arange(200) < 100, 1.0, 0.0)
+        assert isinstance(run(suspicious_low_loss, self.signals(stuck, 0.5)), Clear)
+
+
+class TestOscillation:
+    def test_fires_when_swings_grow_and_learning_stops(self) -> None:
+        loss = fall(600, 2.4, 1.2, 30) + 0.01 * RNG.normal(size=600)
+        loss[200:] += 0.3 * np.abs(RNG.normal(size=400))
+        outcome = run(oscillation, make_signals({"train_loss": loss}))
+        assert isinstance(outcome, Fired)
+        onset = outcome.findings[0].onset_step
+        assert onset is not None
+        assert abs(onset - 201) <= 30
+
+    def test_quiet_when_noise_grows_but_the_loss_falls(self) -> None:
+        loss = 3 - np.arange(600) / 300 + np.where(np.arange(600) < 200, 0.01, 0.1) * RNG.normal(size=600)
+        assert isinstance(run(oscillation, make_signals({"train_loss": loss})), Clear)
+
+    def test_quiet_when_swings_were_there_from_the_start(self) -> None:
+        loss = 1 + np.sin(np.arange(600) / 9) + 0.1 * RNG.normal(size=600)
+        assert isinstance(run(oscillation, make_signals({"train_loss": loss})), Clear)
+
+
+class TestPlateau:
+    def noise(self, n: int = 300) -> Floats:
+        return 0.02 * np.random.default_rng(8).normal(size=n)
+
+    def test_fires_at_the_value_of_chance(self) -> None:
+        outcome = run(
+            plateau, make_signals({"train_loss": np.log(10) + self.noise(), "learning_rate": np.full(300, 1e-3)})
+        )
+        assert isinstance(outcome, Fired)
+        assert outcome.findings[0].onset_step == 1
+
+    def test_fires_under_a_rate_that_dropped_to_zero(self) -> None:
+        rate = np.where(np.arange(300) < 120, 1e-3, 0.0)
+        loss = np.where(np.arange(300) < 120, fall(300, 5, 2, 9), fall(300, 5, 2, 9)[120]) + self.noise()
+        outcome = run(plateau, make_signals({"train_loss": loss, "learning_rate": rate}))
+        assert isinstance(outcome, Fired)
+        assert outcome.findings[0].onset_step == 121
+
+    def test_quiet_when_converged_or_decayed(self) -> None:
+        assert isinstance(run(plateau, make_signals({"train_loss": fall(300, 5, 1.1, 60) + self.noise()})), Clear)
+        decayed = np.clip(1 - np.arange(300) / 150, 0, 1) * 1e-3
+        signals = make_signals({"train_loss": fall(300, 5, 1.1, 60) + self.noise(), "learning_rate": decayed})
+        assert isinstance(run(plateau, signals), Clear)
+
+    def test_quiet_at_ln2_during_warmup(self) -> None:
+        loss = np.log(2) + 0.001 * self.noise()
+        signals = make_signals({"train_loss": loss, "learning_rate": np.linspace(0, 1e-6, 300)})
+        assert isinstance(run(plateau, signals), Clear)
+
+
+@pytest.mark.parametrize("module", [bad_start, oscillation, plateau, suspicious_low_loss])
+@pytest.mark.parametrize("values", [[], [1.0, 2.0, 3.0], [np.nan] * 50, [2.0] * 300, [1e300, -1e300] * 150])
+def test_bad_input_is_answered(module: ModuleType, values: list[float]) -> None:
+    signals = make_signals([make_curve(values)]) if values else make_signals({})
+    assert isinstance(run(module, signals), Clear | NotApplicable | Fired)
+
+
+def test_ordinary_runs_are_clear_of_all() -> None:
+    n = 600
+    signals = make_signals(
+        {"train_loss": healthy(n), "epoch": np.linspace(0, 0.5, n), "learning_rate": np.full(n, 1e-3)},
+        config={"vocab_size": 32000},
+    )
+    for module in (bad_start, oscillation, plateau, suspicious_low_loss):
+        assert isinstance(run(module, signals), Clear)

@@ -1,0 +1,123 @@
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from curves import SIGMA, Floats, burst, healthy, hump, ramp, step
+from factories import make_curve
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainforensics.signals.excursions import Excursion, excursions
+
+
+def found(values: Floats) -> tuple[Excursion, ...]:
+    return excursions(make_curve(values))
+
+
+@pytest.mark.parametrize("noise", ["normal", "heavy", "skewed", "running-mean", "wandering"])
+@pytest.mark.parametrize("n", [30, 150, 600, 3000])
+def test_healthy_noise_of_any_nature_is_silent(noise: str, n: int) -> None:
+    loud = sum(bool(found(healthy(n, seed, noise))) for seed in range(8))
+    assert loud <= 1
+
+
+def test_epoch_stairs_are_silent() -> None:
+    values = healthy(1000) - 0.8 * (np.arange(1000) // 250)
+    assert found(values) == ()
+
+
+@pytest.mark.parametrize("n", [150, 600, 3000])
+def test_a_burst_is_found_at_its_onset(n: int) -> None:
+    (event,) = found(burst(healthy(n), n // 2, 30 * SIGMA))
+    assert (event.shape, event.onset, event.recovery) == ("burst", n // 2, "recovered")
+    assert event.returned
+    assert event.height == pytest.approx(30 * SIGMA, rel=0.25)
+
+
+def test_a_recurring_burst_is_found_every_time() -> None:
+    values = healthy(1500)
+    onsets = list(range(100, 1400, 110))
+    for at in onsets:
+        values = burst(values, at, 12 * SIGMA, decay=2)
+    found_at = [event.onset for event in found(values)]
+    assert len(found_at) == len(onsets)
+    assert np.abs(np.array(found_at) - onsets).max() <= 1
+
+
+@pytest.mark.parametrize("n", [600, 3000])
+def test_a_recovered_rise_is_found_before_its_middle(n: int) -> None:
+    at, width = n // 2, n // 8
+    (event,) = found(hump(healthy(n), at, width, 8 * SIGMA))
+    assert event.shape == "rise"
+    assert at <= event.onset < at + width // 2
+    assert event.recovery == "recovered"
+
+
+@pytest.mark.parametrize("n", [150, 600, 3000])
+def test_a_climb_to_the_end_never_returned(n: int) -> None:
+    (event,) = found(ramp(healthy(n), n // 2, 15 * SIGMA))
+    assert event.shape == "rise"
+    assert not event.returned
+    assert event.recovery in ("unrecovered", "diverging")
+    assert n // 2 - n // 50 <= event.onset < n // 2 + n // 8
+
+
+def test_a_lasting_jump_is_sudden_and_unrecovered() -> None:
+    (event,) = found(step(healthy(600), 300, 20 * SIGMA))
+    assert (event.shape, event.returned, event.recovery) == ("burst", False, "unrecovered")
+    assert abs(event.onset - 300) <= 1
+
+
+def test_a_slow_climb_that_turns_steep_has_a_knee() -> None:
+    values = ramp(healthy(1000), 500, 6 * SIGMA)
+    values[800:] += np.minimum(np.arange(200) / 10, 1) * 40 * SIGMA
+    (event,) = found(values)
+    assert event.onset < 700
+    assert 780 <= event.knee <= 812
+
+
+def test_a_burst_in_the_last_points_is_ongoing() -> None:
+    values = healthy(600)
+    values[-3:] += 30 * SIGMA
+    (event,) = found(values)
+    assert (event.onset, event.recovery) == (597, "ongoing")
+
+
+def test_one_nan_blinds_nothing() -> None:
+    values = burst(healthy(600), 300, 30 * SIGMA)
+    values[290] = np.nan
+    assert len(found(values)) == 1
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.floats(1e-6, 1e6), st.integers(0, 5))
+def test_scale_of_the_loss_does_not_matter(factor: float, seed: int) -> None:
+    values = hump(burst(healthy(600, seed), 150, 3), 350, 60, 1)
+    plain, scaled = found(values), found(values * factor)
+    assert [(e.onset, e.peak, e.shape) for e in plain] == [(e.onset, e.peak, e.shape) for e in scaled]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 50))
+def test_thinning_adds_nothing(seed: int) -> None:
+    whole = found(healthy(2000, seed))
+    thinned = found(healthy(2000, seed)[::10])
+    assert not whole
+    assert not thinned
+
+
+BAD: dict[str, Callable[[], Floats]] = {
+    "empty": lambda: np.array([]),
+    "three": lambda: np.array([3.0, 2.0, 1.0]),
+    "all nan": lambda: np.full(100, np.nan),
+    "constant": lambda: np.full(100, 2.5),
+    "huge": lambda: np.where(np.arange(200) == 100, 1e300, 1.0),
+    "tiny": lambda: np.full(200, 1e-300) * (1 + np.arange(200) % 3),
+    "infinite": lambda: np.where(np.arange(200) % 7 == 0, np.inf, 1.0),
+    "two values": lambda: (np.arange(300) % 2).astype(float),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_raises_and_warns_nothing(name: str) -> None:
+    assert isinstance(found(BAD[name]()), tuple)

@@ -1,0 +1,52 @@
+import numpy as np
+from curves import burst, healthy, hump
+from factories import make_curve, make_signals
+
+from trainforensics.signals import Curve
+from trainforensics.signals.losses import loss_events, unjudgeable
+
+
+def test_a_warm_restart_is_structure() -> None:
+    """The learning rate returns to its old peak; the loss rises a little and falls again."""
+    n = 1200
+    rate = 1e-3 * (0.5 + 0.5 * np.cos(np.pi * (np.arange(n) % 400) / 400))
+    loss = healthy(n)
+    for at in (400, 800):
+        loss = hump(loss, at, 60, 0.6)
+    assert len(loss_events(make_signals({"train_loss": loss}))) == 2
+    assert loss_events(make_signals({"train_loss": loss, "learning_rate": rate})) == ()
+
+
+def test_a_rate_never_known_before_is_no_restart() -> None:
+    n = 1200
+    rate = np.where(np.arange(n) < 500, 1e-4, 5e-3)
+    loss = hump(healthy(n), 500, 60, 0.8)
+    assert len(loss_events(make_signals({"train_loss": loss, "learning_rate": rate}))) == 1
+
+
+def test_a_burst_that_a_restart_undid_is_still_told() -> None:
+    lost = burst(healthy(500, seed=1), 440, 4.0, decay=300)
+    kept = healthy(800, seed=1)
+    old = make_curve(lost[400:], step=np.arange(401, 501))
+    segment = (np.arange(800) >= 400).astype(np.int32)
+    curve = make_curve(kept, segment=segment, superseded=old)
+    (event,) = loss_events(make_signals([curve]))
+    assert event.rolled_back
+    assert event.onset_step == 441
+
+
+def test_a_climb_into_nan_never_came_back() -> None:
+    loss = healthy(400)
+    loss[395:] = [3.0, 4.0, 5.0, np.nan, np.nan]
+    (event,) = loss_events(make_signals({"train_loss": loss}))
+    assert event.lasting
+    assert event.excursion.recovery == "diverging"
+
+
+def test_adversarial_losses_are_not_judged() -> None:
+    curve: Curve = make_curve(burst(healthy(), 300, 5.0), name="loss/G")
+    signals = make_signals([curve])
+    assert loss_events(signals) == ()
+    reason = unjudgeable(signals)
+    assert reason is not None
+    assert "game" in reason.reason

@@ -1,0 +1,66 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainforensics.signals.noise import chance_height, local_sigma, resolution, robust_sigma
+
+
+def test_robust_sigma_is_the_standard_deviation_of_normal_noise() -> None:
+    values = np.random.default_rng(0).normal(3, 2, 20_000)
+    assert robust_sigma(values) == pytest.approx(2, rel=0.03)
+
+
+def test_robust_sigma_survives_a_third_of_outliers() -> None:
+    values = np.random.default_rng(0).normal(0, 1, 900)
+    values[::3] = 1e6
+    assert robust_sigma(values) < 3
+
+
+def test_resolution_finds_the_grid_of_a_rounded_log() -> None:
+    values = np.round(np.random.default_rng(0).normal(2, 0.1, 500), 2)
+    assert resolution(values) == pytest.approx(0.01)
+
+
+def test_local_sigma_follows_noise_that_grows() -> None:
+    rng = np.random.default_rng(1)
+    sigma = local_sigma(rng.normal(size=2000) * np.repeat([1.0, 5.0], 1000), 1e-9)
+    assert sigma[300] == pytest.approx(1, rel=0.35)
+    assert sigma[1700] == pytest.approx(5, rel=0.35)
+
+
+def test_local_sigma_of_a_quiet_stretch_keeps_a_quarter_of_the_usual() -> None:
+    residual = np.random.default_rng(2).normal(size=2000)
+    residual[900:1100] = 0
+    assert local_sigma(residual, 0.0).min() >= 0.2
+
+
+@pytest.mark.parametrize(("name", "limit"), [("normal", 0.01), ("heavy", 0.08), ("skewed", 0.05), ("lognormal", 0.05)])
+def test_a_healthy_tail_seldom_leaves_a_gap(name: str, limit: float) -> None:
+    rng = np.random.default_rng(3)
+    draw = {
+        "normal": lambda: rng.normal(size=1000),
+        "heavy": lambda: rng.standard_t(3, size=1000),
+        "skewed": lambda: rng.exponential(size=1000) - 1,
+        "lognormal": lambda: np.exp(0.7 * rng.normal(size=1000)) - 1,
+    }[name]
+    fired = 0
+    for _ in range(200):
+        z = draw()
+        fired += bool(np.isfinite(chance_height(z / robust_sigma(z), 6.0)))
+    assert fired / 200 <= limit
+
+
+@pytest.mark.parametrize("count", [1, 3, 13, 40])
+def test_bursts_do_not_hide_one_another(count: int) -> None:
+    z = np.random.default_rng(4).normal(size=1500)
+    bursts = 12 + np.random.default_rng(5).random(count)
+    z[np.arange(count) * 30 + 100] = bursts
+    assert chance_height(z, 6.0) == bursts.min()
+
+
+@given(st.lists(st.floats(0, 1e12), max_size=60))
+def test_chance_height_is_one_of_the_heights_or_infinite(values: list[float]) -> None:
+    z = np.array(values, dtype=np.float64)
+    height = chance_height(z, 6.0)
+    assert np.isinf(height) or (height >= 6.0 and height in z)

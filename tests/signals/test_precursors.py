@@ -1,0 +1,53 @@
+import numpy as np
+import pytest
+from curves import SIGMA, burst, healthy, ramp
+from factories import make_curve, make_signals
+
+from trainforensics.signals.precursors import companions, precursors, reading
+
+
+def grad_norm(n: int = 600, seed: int = 9) -> np.ndarray:
+    return 1 + 0.1 * np.random.default_rng(seed).normal(size=n)
+
+
+def test_a_creeping_gradient_norm_leads() -> None:
+    signals = make_signals({"train_loss": ramp(healthy(), 400, 3.0), "grad_norm": ramp(grad_norm(), 300, 3.0)})
+    (lead,) = precursors(signals, 420)
+    assert lead.signal == "grad_norm"
+    assert 60 <= lead.lead <= 120
+
+
+def test_a_gradient_norm_that_jumps_with_the_loss_is_no_precursor() -> None:
+    signals = make_signals({"train_loss": burst(healthy(), 300, 5.0), "grad_norm": burst(grad_norm(), 300, 8.0)})
+    assert precursors(signals, 301) == ()
+
+
+def test_a_gradient_burst_long_over_is_no_precursor() -> None:
+    signals = make_signals({"train_loss": burst(healthy(), 400, 5.0), "grad_norm": burst(grad_norm(), 200, 8.0)})
+    assert precursors(signals, 401) == ()
+
+
+def test_reading_compares_with_the_level_before() -> None:
+    seen = reading(make_curve(burst(grad_norm(), 300, 8.0), "grad_norm"), 301)
+    assert seen is not None
+    assert seen.expected == pytest.approx(1.0, abs=0.1)
+    assert seen.value > 8
+    assert seen.z > 40
+
+
+def test_reading_needs_a_history() -> None:
+    assert reading(make_curve([1.0, 2.0, 3.0], "grad_norm"), 2) is None
+
+
+def test_companions_say_what_moved_and_what_did_not() -> None:
+    signals = make_signals(
+        {
+            "train_loss": burst(healthy(), 300, 5.0),
+            "grad_norm": burst(grad_norm(), 300, 8.0),
+            "learning_rate": np.full(600, 1e-3),
+        }
+    )
+    rows = {row.signal: row.text for row in companions(signals, 301)}
+    assert rows["learning_rate"] == "as before"
+    assert "times" in rows["grad_norm"]
+    assert SIGMA < 1
