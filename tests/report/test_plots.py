@@ -77,7 +77,7 @@ def test_an_incident_that_recurs_is_shown_at_its_highest() -> None:
     run = burst(occurrences=(20, 200, 215, 390), precursors=())
     figure = plots.close_up_of(narrative.pages(run)[0], run, signals())
     assert figure is not None
-    assert figure.texts[0].get_text() == "runs/a: Instant burst, 4 times from step 20 on: step 200"
+    assert figure.texts[0].get_text() == "runs/a: Instant burst, 4 times from step 20 on (here: step 200)"
     assert lines_at(figure.axes[0]) == [200, 203, 210, 215]
     left, right = figure.axes[0].get_xlim()
     assert 150 < left < 165

@@ -93,7 +93,8 @@ def _environment() -> Environment:
         "clauses": lambda items: text.clause("; ".join(items)),
     }
     environment.globals |= {
-        name: getattr(text, name) for name in ("code", "cost", "label", "listing", "number", "plural", "span", "when")
+        name: getattr(text, name)
+        for name in ("code", "cost", "label", "listing", "number", "odds", "plural", "span", "when")
     }
     environment.globals |= {
         name: getattr(narrative, name)

@@ -112,7 +112,7 @@ def close_up_of(page: Page, result: RunResult, signals: Signals) -> Figure | Non
     shown = [lane for lane in shown if len(lane.curve)]
     if not shown:
         return None
-    which = f": {result.axis.unit} {number(_shown_onset(root))}" if len(root.occurrences) > 1 else ""
+    which = f" (here: {result.axis.unit} {number(_shown_onset(root))})" if len(root.occurrences) > 1 else ""
     figure, axes = _sheet(shown, f"{result.run}: {heading(page, result)}{which}", result)
     axes[0].set_xlim(*_padded(first, last))
     keys = [

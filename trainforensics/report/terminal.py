@@ -85,7 +85,7 @@ def blame_lines(blame: Blame) -> Iterable[str]:
         yield one_line(blame.note)
     for suspect in blame.suspects:
         why = f": {one_line(suspect.why)}" if suspect.why else ""
-        p = "" if suspect.p_value is None else f", p = {text.number(suspect.p_value)}"
+        p = "" if suspect.p_value is None else f", p = {text.odds(suspect.p_value)}"
         yield f"  {suspect.type} {one_line(suspect.id)} ({suspect.confidence:.2f}{p}){why}"
     for row in blame.batches[:MAX_BATCHES]:
         filled = (f"{name}={_value(value)}" for name, value in row.items() if value not in (None, "", []))

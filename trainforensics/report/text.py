@@ -67,6 +67,11 @@ def number(value: float | None) -> str:
     return number(int(rounded)) if rounded.is_integer() else f"{rounded:.10f}".rstrip("0")
 
 
+def odds(p_value: float | None) -> str:
+    """A p-value: two digits are all it deserves."""
+    return number(p_value) if p_value is None else number(float(f"{p_value:.2g}"))
+
+
 def quantity(value: float) -> str:
     """A large count in short: 2.6 B, 410 M, 12 400."""
     for unit, size in (("T", 1e12), ("B", 1e9), ("M", 1e6)):
