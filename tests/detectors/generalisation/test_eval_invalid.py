@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import numpy as np
+from factories import make_curve, make_signals
+from numpy.typing import NDArray
+
+from trainforensics.detectors.generalisation import eval_invalid
+from trainforensics.model import Finding, Fired
+from trainforensics.signals import Curve, Signals
+
+PARAMS = {p.name: p.default for p in eval_invalid.META.params}
+N, EVERY = 20, 20
+RNG = np.random.default_rng(3)
+Floats = NDArray[np.float64]
+
+
+def evaluation(value: Floats, role: str = "val_loss", **origin: object) -> Curve:
+    return make_curve(value, role, step=EVERY * np.arange(1, len(value) + 1), series_id=1, **origin)
+
+
+def training() -> Curve:
+    fall = 1 + 2 * np.exp(-np.linspace(0, 4, EVERY * N))
+    return make_curve(fall + 0.03 * RNG.standard_normal(EVERY * N), "train_loss")
+
+
+def falling() -> Floats:
+    return 1.5 + 2 * np.exp(-np.linspace(0, 4, N)) + 0.02 * RNG.standard_normal(N)
+
+
+def findings(signals: Signals) -> tuple[Finding, ...]:
+    outcome = eval_invalid.detect(signals, PARAMS)
+    return outcome.findings if isinstance(outcome, Fired) else ()
+
+
+def test_evaluations_that_are_not_finite() -> None:
+    value = falling()
+    value[[5, 6, 12]] = np.nan
+    found = findings(make_signals([evaluation(value), training()]))
+    assert [(f.onset_step, f.occurrences, f.recovery) for f in found] == [(120, (120, 260), "recovered")]
+
+
+def test_frozen_zero_and_negative_evaluations() -> None:
+    frozen, zero, negative = falling(), falling(), falling()
+    frozen[4:] = frozen[4]
+    zero[3:] = 0.0
+    negative[7:9] = -0.5
+    onsets = [findings(make_signals([evaluation(v), training()]))[0].onset_step for v in (frozen, zero, negative)]
+    assert onsets == [100, 80, 160]
+
+
+def test_evaluations_far_off_that_swing() -> None:
+    wild = 3000 * np.exp(0.5 * RNG.standard_normal(N))
+    found = findings(make_signals([evaluation(wild), training()]))
+    assert [finding.onset_step for finding in found] == [EVERY]
+
+
+def test_one_domain_without_labels_is_named() -> None:
+    empty = evaluation(np.full(N, np.nan), domain="code", name="val/code")
+    found = findings(make_signals([evaluation(falling()), empty, training()]))
+    assert [finding.scope.domain for finding in found] == ["code"]
+
+
+def test_a_consequence_of_nan_in_training_is_none() -> None:
+    value, train = falling(), training().value
+    value[10:] = np.nan
+    train[10 * EVERY - 5 :] = np.nan
+    assert not findings(make_signals([evaluation(value), make_curve(train, "train_loss")]))
+    late = training().value
+    late[10 * EVERY + 15 :] = np.nan  # logged before it reaches the training log
+    assert not findings(make_signals([evaluation(value), make_curve(late, "train_loss")]))
+
+
+def test_hidden_nan_in_training_is_none() -> None:
+    value, norm = falling(), np.ones(EVERY * N)
+    value[10:] = np.nan
+    norm[10 * EVERY - 5 :] = np.nan
+    assert not findings(make_signals([evaluation(value), training(), make_curve(norm, "grad_norm", series_id=2)]))
+
+
+def test_a_scale_a_noisy_set_and_a_rounded_plateau_are_none() -> None:
+    scaled = 16 * falling()
+    noisy = falling() * np.exp(0.1 * RNG.standard_normal(N))
+    rounded = np.round(1.5 + 2 * np.exp(-np.linspace(0, 12, N)), 2)
+    negative = -falling()
+    for value in (falling(), scaled, noisy, rounded):
+        assert not findings(make_signals([evaluation(value), training()]))
+    assert not findings(make_signals([evaluation(negative), make_curve(-training().value, "train_loss")]))

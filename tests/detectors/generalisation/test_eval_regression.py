@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from factories import make_curve, make_signals
+from numpy.typing import NDArray
+
+from trainforensics.detectors.generalisation import eval_regression
+from trainforensics.model import Finding, Fired
+from trainforensics.signals import Curve, Signals
+
+PARAMS = {p.name: p.default for p in eval_regression.META.params}
+EVERY = 20
+Floats = NDArray[np.float64]
+
+
+def evaluation(value: Floats, role: str = "val_metric", name: str = "eval/accuracy") -> Curve:
+    return make_curve(value, role, step=EVERY * np.arange(1, len(value) + 1), name=name, series_id=1)
+
+
+def loss(n: int) -> Curve:
+    rng = np.random.default_rng(5)
+    return make_curve(1 + np.exp(-np.linspace(0, 4, EVERY * n)) + 0.03 * rng.standard_normal(EVERY * n), "train_loss")
+
+
+def score(n: int, fall: float, noise: float = 0.01, seed: int = 0) -> Floats:
+    at = np.arange(n) / n
+    value = 0.8 - 0.4 * np.exp(-8 * at) - fall * np.maximum(0, at - 0.5) * 2
+    return value + noise * np.random.default_rng(seed).standard_normal(n)
+
+
+def findings(signals: Signals) -> tuple[Finding, ...]:
+    outcome = eval_regression.detect(signals, PARAMS)
+    return outcome.findings if isinstance(outcome, Fired) else ()
+
+
+@pytest.mark.parametrize("n", [14, 40, 200])
+def test_accuracy_that_falls_while_the_loss_does_not_rise(n: int) -> None:
+    found = findings(make_signals([evaluation(score(n, 0.3)), loss(n)]))
+    assert len(found) == 1
+    assert found[0].onset_step is not None
+    assert 0.4 <= found[0].onset_step / (EVERY * n) <= 0.75
+
+
+def test_an_error_rate_that_rises() -> None:
+    error = evaluation(1 - score(40, 0.3), name="eval/error_rate")
+    assert len(findings(make_signals([error, loss(40)]))) == 1
+
+
+def test_a_validation_loss_that_rises_too_is_another_kind() -> None:
+    rising = evaluation(2 - score(40, 0.3), "val_loss", "eval/loss")
+    assert not findings(make_signals([evaluation(score(40, 0.3)), loss(40), rising]))
+
+
+@pytest.mark.parametrize("n", [6, 14, 40, 200])
+@pytest.mark.parametrize("noise", [0.0, 0.01, 0.05])
+def test_a_noisy_score_is_none(n: int, noise: float) -> None:
+    for seed in range(25):
+        assert not findings(make_signals([evaluation(score(n, 0.0, noise, seed)), loss(n)]))

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from factories import make_curve, make_signals
+from numpy.typing import NDArray
+
+from trainforensics.detectors.generalisation import val_divergence
+from trainforensics.kinds import is_alarm
+from trainforensics.model import Finding, Fired
+from trainforensics.signals import Curve, Signals
+
+PARAMS = {p.name: p.default for p in val_divergence.META.params}
+EVERY = 50
+Floats = NDArray[np.float64]
+
+
+def validation(value: Floats, role: str = "val_loss", **origin: object) -> Curve:
+    return make_curve(value, role, step=EVERY * np.arange(1, len(value) + 1), series_id=1, **origin)
+
+
+def training(n: int, end: float = 0.4, seed: int = 1) -> Curve:
+    rng = np.random.default_rng(seed)
+    fall = end + (3 - end) * np.exp(-np.linspace(0, 4, EVERY * n))
+    return make_curve(fall + 0.05 * rng.standard_normal(EVERY * n), "train_loss")
+
+
+def u_shape(n: int, low: int, rise: float, seed: int = 0, noise: float = 0.02) -> Floats:
+    at = np.arange(n)
+    value = 2 + 1.5 * np.exp(-6 * at / low) + rise * np.maximum(0, at - low) / (n - low)
+    return value + noise * np.random.default_rng(seed).standard_normal(n)
+
+
+def findings(signals: Signals) -> tuple[Finding, ...]:
+    outcome = val_divergence.detect(signals, PARAMS)
+    return outcome.findings if isinstance(outcome, Fired) else ()
+
+
+@pytest.mark.parametrize("n", [10, 18, 30, 90, 600])
+def test_overfitting_is_found_at_its_first_rise(n: int) -> None:
+    low = n // 3
+    found = findings(make_signals([validation(u_shape(n, low, 1.0)), training(n)]))
+    assert len(found) == 1
+    assert found[0].severity is not None
+    assert is_alarm(found[0].severity)
+    assert found[0].onset_step is not None
+    assert EVERY * int(0.9 * low) <= found[0].onset_step <= EVERY * (low + 1 + max(2, n // 8))
+    assert found[0].recovery == "unrecovered"
+
+
+def test_a_rise_of_a_few_per_cent_is_low_and_of_one_per_cent_is_nothing() -> None:
+    low = findings(make_signals([validation(u_shape(20, 8, 0.08, noise=0.003)), training(20)]))
+    assert [finding.severity for finding in low] == ["low"]
+    assert not findings(make_signals([validation(u_shape(20, 8, 0.02, noise=0.001)), training(20)]))
+
+
+def test_a_worse_metric_corroborates() -> None:
+    loss, train = validation(u_shape(20, 8, 0.5)), training(20)
+    score = np.append(np.linspace(0.4, 0.8, 9), np.linspace(0.79, 0.5, 11))
+    alone = findings(make_signals([loss, train]))[0]
+    both = findings(make_signals([loss, train, validation(score, "val_metric", name="eval/accuracy")]))[0]
+    assert both.confidence > alone.confidence
+    assert any(row.signal == "eval/accuracy" for row in both.evidence)
+
+
+def test_without_training_loss_it_is_less_sure() -> None:
+    loss = validation(u_shape(20, 8, 0.5))
+    alone, both = findings(make_signals([loss]))[0], findings(make_signals([loss, training(20)]))[0]
+    assert alone.confidence < both.confidence
+    assert "not logged" in alone.summary
+
+
+def test_one_domain_that_diverges_is_named() -> None:
+    fine = validation(u_shape(20, 19, 0.0), domain="web", name="val/web")
+    bad = validation(u_shape(20, 8, 0.8), domain="code", name="val/code")
+    found = findings(make_signals([fine, bad, training(20)]))
+    assert [finding.scope.domain for finding in found] == ["code"]
+
+
+def healthy(shape: str, n: int, rng: np.random.Generator) -> Floats:
+    at = np.linspace(0, 1, n)
+    fall = 2 + 2 * np.exp(-6 * at)
+    match shape:
+        case "flat end":
+            return fall + 0.02 * rng.standard_normal(n)
+        case "small validation set":
+            return fall + 0.15 * rng.standard_normal(n)
+        case "correlated":
+            noise = np.convolve(rng.standard_normal(n + 6), np.ones(6) / 6, "valid")[:n]
+            return fall + 0.05 * noise
+        case "warm restarts":
+            return fall + 0.1 * (1 + np.cos(8 * np.pi * at)) * np.exp(-at) + 0.01 * rng.standard_normal(n)
+        case "minimum near the end":
+            return fall + 0.02 * np.maximum(0, at - 0.85) + 0.005 * rng.standard_normal(n)
+        case "lone outlier":
+            fall[-3] += 2
+            return fall + 0.02 * rng.standard_normal(n)
+        case _:
+            return np.cumsum(fall + 0.05 * rng.standard_normal(n)) / np.arange(1, n + 1)
+
+
+@pytest.mark.parametrize("n", [6, 12, 25, 80, 400])
+@pytest.mark.parametrize(
+    "shape",
+    ["flat end", "small validation set", "correlated", "warm restarts", "minimum near the end", "lone outlier", "mean"],
+)
+def test_healthy_curves_raise_no_alarm(shape: str, n: int) -> None:
+    alarms = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        found = findings(make_signals([validation(healthy(shape, n, rng)), training(n, seed=seed)]))
+        alarms += any(is_alarm(finding.severity or "medium") for finding in found)
+    assert alarms == 0
+
+
+def test_training_that_rises_too_is_no_overfitting() -> None:
+    train = training(20).value
+    train[8 * EVERY :] += np.linspace(0, 1.5, 12 * EVERY)
+    assert not findings(make_signals([validation(u_shape(20, 8, 0.8)), make_curve(train, "train_loss")]))
+
+
+def test_a_single_jump_and_a_second_descent_are_other_kinds() -> None:
+    jump = u_shape(20, 19, 0.0)
+    jump[10:] += 0.6
+    hump = u_shape(30, 8, 0.0) + 0.6 * np.exp(-(((np.arange(30) - 15) / 3) ** 2))
+    assert not findings(make_signals([validation(jump), training(20)]))
+    assert not findings(make_signals([validation(hump), training(30)]))

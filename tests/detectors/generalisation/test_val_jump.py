@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from factories import make_curve, make_signals
+from numpy.typing import NDArray
+
+from trainforensics.detectors.generalisation import val_jump
+from trainforensics.model import Finding, Fired
+from trainforensics.signals import Curve, Signals
+
+PARAMS = {p.name: p.default for p in val_jump.META.params}
+EVERY = 20
+Floats = NDArray[np.float64]
+
+
+def fall(n: int, noise: float = 0.02, seed: int = 0) -> Floats:
+    return 2 + 2 * np.exp(-np.linspace(0, 5, n)) + noise * np.random.default_rng(seed).standard_normal(n)
+
+
+def validation(value: Floats, role: str = "val_loss", **origin: object) -> Curve:
+    return make_curve(value, role, step=EVERY * np.arange(1, len(value) + 1), series_id=1, **origin)
+
+
+def training(n: int) -> Curve:
+    return make_curve(fall(EVERY * n, 0.1, seed=9), "train_loss")
+
+
+def findings(signals: Signals) -> tuple[Finding, ...]:
+    outcome = val_jump.detect(signals, PARAMS)
+    return outcome.findings if isinstance(outcome, Fired) else ()
+
+
+@pytest.mark.parametrize("n", [20, 60, 300])
+@pytest.mark.parametrize("change", [0.5, -0.5])
+def test_another_evaluation_set(n: int, change: float) -> None:
+    value = fall(n)
+    value[n // 2 :] += change
+    found = findings(make_signals([validation(value), training(n)]))
+    assert [finding.onset_step for finding in found] == [EVERY * (n // 2 + 1)]
+
+
+def test_one_domain_that_jumps_is_named() -> None:
+    value = fall(20)
+    value[12:] += 0.5
+    whole, part = validation(fall(20, seed=4)), validation(value, domain="code", name="val/code")
+    assert [f.scope.domain for f in findings(make_signals([whole, part, training(20)]))] == ["code"]
+
+
+def test_a_change_that_training_shares_is_none() -> None:
+    value, train = fall(20), training(20).value
+    value[10:] -= 0.5
+    train[10 * EVERY + 3 :] -= 0.5
+    assert not findings(make_signals([validation(value), make_curve(train, "train_loss")]))
+
+
+@pytest.mark.parametrize("n", [6, 15, 40, 200])
+@pytest.mark.parametrize("noise", [0.0, 0.02, 0.3])
+def test_noise_is_none(n: int, noise: float) -> None:
+    for seed in range(25):
+        assert not findings(make_signals([validation(fall(n, noise, seed)), training(n)]))
+
+
+def test_an_outlier_and_a_ramp_are_none() -> None:
+    outlier, ramp = fall(20), fall(20)
+    outlier[10] += 1
+    ramp[8:] += np.linspace(0, 1, 12)
+    for value in (outlier, ramp):
+        assert not findings(make_signals([validation(value), training(20)]))

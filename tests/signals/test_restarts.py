@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from factories import make_curve, make_signals
+
+from trainforensics.model import Event
+from trainforensics.signals.restarts import join, noise_ratio, restarts, schedule_step
+
+RNG = np.random.default_rng(2)
+
+
+def test_one_restart_is_known_in_several_ways() -> None:
+    time = np.arange(200.0)
+    time[100:] += 3600
+    curve = make_curve(RNG.standard_normal(200), time=time, segment=(np.arange(200) >= 100).astype(int))
+    found = restarts(make_signals([curve], events=[Event("resume", step=100, text="resuming")]))
+    assert [(r.step, r.before, r.sure, len(r.how)) for r in found] == [(101, 100, True, 3)]
+    assert found[0].pause == 3601
+
+
+def test_regular_pauses_are_evaluations() -> None:
+    time = np.arange(200.0)
+    for at in range(20, 200, 20):
+        time[at:] += 300
+    assert restarts(make_signals([make_curve(RNG.standard_normal(200), time=time)])) == ()
+
+
+def test_repeated_steps_are_counted() -> None:
+    old = make_curve(np.ones(30), step=np.arange(101, 131))
+    curve = make_curve(np.ones(200), segment=(np.arange(200) >= 100).astype(int), superseded=old)
+    assert [r.repeated for r in restarts(make_signals([curve]))] == [30]
+
+
+def test_a_join_tells_a_jump_from_slope_and_noise() -> None:
+    slope = np.linspace(5, 2, 400) + 0.05 * RNG.standard_normal(400)
+    jump = slope + 0.4 * (np.arange(400) >= 250)
+    quiet, loud = join(slope, 250), join(jump, 250)
+    assert quiet is not None
+    assert abs(quiet.z) < 6
+    assert loud is not None
+    assert loud.z > 6
+    assert loud.change == pytest.approx(0.4, abs=0.1)
+
+
+def test_a_join_needs_three_points_a_side() -> None:
+    assert join(np.ones(10), 2) is None
+    assert join(np.ones(10), 8) is None
+
+
+def test_noise_that_changes_at_the_border() -> None:
+    value = RNG.standard_normal(1000)
+    assert noise_ratio(value, 500) == 1.0
+    value[500:] *= 4
+    assert noise_ratio(value, 500) == pytest.approx(4, rel=0.5)
+
+
+def test_a_schedule_goes_on_or_does_not() -> None:
+    rate = 1e-3 * np.cos(np.linspace(0, 1.5, 300))
+    lives = (np.arange(300) >= 200).astype(int)
+    goes_on = make_curve(rate, "learning_rate", segment=lives)
+    restart = restarts(make_signals([make_curve(rate, segment=lives)]))[0]
+    assert schedule_step(goes_on, restart) is None
+    rate[200:] = 1e-3
+    assert schedule_step(make_curve(rate, "learning_rate", segment=lives), restart) is not None

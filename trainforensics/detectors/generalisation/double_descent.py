@@ -1,0 +1,138 @@
+"""Validation that gets worse, then clearly better again, while training keeps improving.
+
+What it detects:
+    A hump in the validation error (or loss): a first minimum, a broad peak, a second fall that undoes at least half of
+    the rise and lasts to the end of the log. Where an error or a score is logged it is preferred to the loss.
+
+Why it matters:
+    It is a hint, not a fault: stopping early at the first minimum would have given up the second one. The summary says
+    what that would have cost.
+
+Evidence:
+    Rise and second fall in standard errors of the curve's point-to-point noise; the training loss at the first
+    minimum, the peak and the end.
+
+False positives:
+    A burst or a learning-rate restart lifts training and validation together: training must not rise. Wandering curves:
+    no second hump may be half as high. Start-up: the first minimum needs its own fall.
+
+Example:
+    Random-feature models with label noise, epoch-wise: the error falls to 0.49, climbs to 0.53 and ends at 0.31.
+
+Parameters:
+    See `META.params`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trainforensics.detectors.base import Meta, Param, Params
+from trainforensics.kinds import KINDS
+from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome, Scope
+from trainforensics.signals import Curve, Signals
+from trainforensics.signals.evaluations import (
+    Condensed,
+    SecondDescent,
+    best_step,
+    condense,
+    course_between,
+    higher_is_better,
+    mann_kendall,
+    oriented,
+    second_descent,
+    validation_curves,
+)
+
+META = Meta(
+    kind=KINDS["double-descent"],
+    needs=("val_loss|val_metric",),
+    uses=("train_loss",),
+    params=(
+        Param("z", 6.0, "rise and second fall in standard errors, as for val-divergence"),
+        Param("trend_p", 0.01, "Mann-Kendall level of rise and fall; convention"),
+        Param("rise", 0.05, "height of the hump against the level; as for val-divergence"),
+        Param("undone", 0.5, "share of the rise that the second fall must undo"),
+        Param("rival", 0.5, "another hump of this share of the height makes it an oscillation"),
+    ),
+)
+
+
+def detect(signals: Signals, params: Params) -> Outcome:
+    """The clearest hump over all validation errors and losses; errors go first."""
+    metrics = [curve for curve in validation_curves(signals, "val_metric") if curve.series.domain is None]
+    losses = [curve for curve in validation_curves(signals) if curve.series.domain is None]
+    curves = [curve for curve in (*metrics, *losses) if len(curve) >= 9]
+    if not curves:
+        return NotApplicable("fewer than 9 evaluations", "evaluate more often")
+    train = signals.curve("train_loss")
+    for curve in curves:
+        points = condense(oriented(curve))
+        hump = second_descent(points)
+        if hump is not None and _stands_out(points, hump, params) and _training_improves(train, points, hump):
+            return Fired((_finding(curve, points, hump, train),))
+    return Clear()
+
+
+def _stands_out(points: Condensed, hump: SecondDescent, params: Params) -> bool:
+    up, down = points.value[hump.first : hump.peak + 1], points.value[hump.peak : hump.second + 1]
+    return (
+        hump.z >= params["z"]
+        and hump.relative >= params["rise"]
+        and hump.top - hump.end >= params["undone"] * (hump.top - hump.low)
+        and mann_kendall(up) <= params["trend_p"]
+        and mann_kendall(-down) <= params["trend_p"]
+        and _rival(points, hump) < params["rival"] * (hump.top - hump.low)
+    )
+
+
+def _rival(points: Condensed, hump: SecondDescent) -> float:
+    """Height of the largest other rise: before the first minimum (start-up aside) or after the second."""
+    before = points.smooth[len(points) // 10 : hump.first + 1]
+    after = points.smooth[hump.second :]
+    return max((float((s - np.minimum.accumulate(s)).max()) for s in (before, after) if len(s)), default=0.0)
+
+
+def _training_improves(train: Curve | None, points: Condensed, hump: SecondDescent) -> bool:
+    """Training must not rise with the hump, and must have fallen by the end; unknown training is no objection."""
+    rise = course_between(train, points, hump.first, hump.peak)
+    whole = course_between(train, points, hump.first, len(points) - 1)
+    return rise.way != "rises" and whole.way in ("falls", "unknown")
+
+
+def _finding(curve: Curve, points: Condensed, hump: SecondDescent, train: Curve | None) -> Finding:
+    sign = -1.0 if higher_is_better(curve) and curve.series.role == "val_metric" else 1.0
+    low, top, end = sign * hump.low, sign * hump.top, sign * hump.end
+    first = best_step(oriented(curve), points, hump.first)
+    onset, peak, last = int(points.step[hump.onset]), int(points.step[hump.peak]), int(curve.step[-1])
+    gain = hump.low - hump.end
+    lesson = (
+        f"stopping early at step {first} would have given up {gain:.3g}"
+        if gain > 0
+        else f"the first minimum is still better by {-gain:.3g}, but the curve is falling again"
+    )
+    training = course_between(train, points, hump.first, len(points) - 1)
+    evidence = [
+        Evidence(curve.name, first, low, None, "first minimum"),
+        Evidence(curve.name, peak, top, low, f"peak, {hump.z:.0f} standard errors out (noise {points.noise:.2g})"),
+        Evidence(curve.name, last, end, top, "level of the last evaluations"),
+    ]
+    if training.way != "unknown":
+        evidence.append(Evidence("train_loss", last, training.after, training.before, "training kept improving"))
+    known = 1.0 if training.way == "falls" else 0.7
+    return Finding(
+        kind="double-descent",
+        series=curve.name,
+        role=curve.series.role,
+        onset_step=onset,
+        onset_interval=(int(points.step[max(0, hump.onset - 1)]), onset),
+        occurrences=(onset,),
+        peak_step=peak,
+        end_step=int(points.step[hump.second]),
+        recovery="recovered" if gain >= 0 else "partial",
+        confidence=round(min(0.95, 0.6 + 0.02 * (hump.z - 6)) * known, 2),
+        scope=Scope(domain=curve.series.domain),
+        summary=f"{curve.name} went {low:.4g} (step {first}) -> {top:.4g} (step {peak}) -> {end:.4g} (step {last}) "
+        f"while training kept improving; {lesson}",
+        evidence=tuple(evidence),
+    )

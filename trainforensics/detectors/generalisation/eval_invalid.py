@@ -1,0 +1,193 @@
+"""Evaluation results that cannot be: not finite, frozen, impossible or far outside of what training says.
+
+What it detects:
+    Validation losses that are NaN or infinite while training is finite; that repeat one value exactly while training
+    moves; that are negative or exactly zero while the training loss is positive; or that lie and swing at many times
+    the loss of the untrained model while training is smooth (statistics of batch normalisation, a wrong mode).
+
+Why it matters:
+    Checkpoint selection and early stopping act on these numbers. The model may be fine; the evaluation is not.
+
+Evidence:
+    The evaluations concerned with their values; the training loss at the same steps.
+
+False positives:
+    A NaN that training had first is a consequence (nan-onset names it). Losses that are negative by nature have a
+    negative training loss too. A constant factor between the two curves without swings is a scale (scale-mismatch).
+
+Example:
+    Training loss falls from 0.74 to 0.05, validation loss jumps between 2,000 and 11,000 from the first epoch on.
+
+Parameters:
+    See `META.params`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainforensics.detectors.base import Meta, Param, Params
+from trainforensics.kinds import KINDS
+from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome, Scope
+from trainforensics.signals import Curve, Signals
+from trainforensics.signals.curve import Bools, Floats, Ints
+from trainforensics.signals.evaluations import is_whole, level_up_to, point_noise, usable
+
+META = Meta(
+    kind=KINDS["eval-invalid"],
+    needs=("val_loss|val_metric",),
+    uses=("train_loss", "grad_norm"),
+    params=(
+        Param("frozen", 5.0, "evaluations in a row with exactly one value; rounding alone seldom repeats that often"),
+        Param("moved", 0.1, "share by which the training loss must have moved over frozen evaluations"),
+        Param("above", 3.0, "times the highest training level that a typical evaluation must exceed to be impossible"),
+        Param("swing", 0.2, "point-to-point noise against the level; healthy evaluations repeat within a few per cent"),
+        Param("wild", 0.5, "the same where the level alone proves nothing: neighbouring evaluations differ by half"),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Fault:
+    """Which evaluations of a curve are invalid (mask), what is wrong with them, and how sure that is."""
+
+    curve: Curve
+    bad: Bools
+    text: str
+    confidence: float
+
+
+def detect(signals: Signals, params: Params) -> Outcome:
+    """Judge every evaluation curve, losses first; a domain speaks only where the whole does not."""
+    train = signals.curve("train_loss")
+    if train is None:
+        return NotApplicable("no training loss to hold the evaluation against", "log the training loss")
+    curves = [c for role in ("val_loss", "val_metric") for c in signals.curves(role) if is_whole(c) and len(c)]
+    if not curves:
+        return NotApplicable("no evaluation was logged", "evaluate on held-out data")
+    faults = [fault for curve in curves if (fault := _fault(curve, train, signals, params)) is not None]
+    whole = [fault for fault in faults if fault.curve.series.domain is None][:1]
+    chosen = whole or faults
+    return Fired(tuple(_finding(fault, train) for fault in chosen)) if chosen else Clear()
+
+
+def _fault(curve: Curve, train: Curve, signals: Signals, params: Params) -> _Fault | None:
+    fault = _not_finite(curve, train, signals)
+    if fault is not None or curve.series.role != "val_loss":
+        return fault
+    clean = usable(curve)
+    level = level_up_to(train, clean.step)
+    for judge in (_frozen, _impossible, _wild):
+        fault = judge(clean, level, params)
+        if fault is not None:
+            return fault
+    return None
+
+
+def _not_finite(curve: Curve, train: Curve, signals: Signals) -> _Fault | None:
+    """Evaluations that are not finite although training was, from the evaluation before to the one after."""
+    bad = ~curve.finite
+    if not bad.any():
+        return None
+    first = np.append(-np.inf, curve.step[:-1].astype(np.float64))
+    last = np.append(curve.step[1:].astype(np.float64), np.inf)
+    for witness in (train, *signals.curves("grad_norm")):
+        ill = witness.step[~witness.finite]
+        bad &= np.searchsorted(ill, last, side="right") == np.searchsorted(ill, first, side="right")
+    if not bad.any() or not train.finite.any():
+        return None
+    share = f"{int(bad.sum())} of {len(curve)} evaluations are not finite"
+    return _Fault(curve, bad, share, 0.9 if bad.sum() > 1 else 0.75)
+
+
+def _frozen(curve: Curve, level: Floats, params: Params) -> _Fault | None:
+    """The longest stretch of one repeated value, if training moved over it."""
+    if len(curve) < params["frozen"]:
+        return None
+    starts = np.flatnonzero(np.append(True, np.diff(curve.value) != 0))
+    lengths = np.diff(np.append(starts, len(curve)))
+    begin, length = int(starts[lengths.argmax()]), int(lengths.max())
+    over = level[begin : begin + length]
+    over = over[np.isfinite(over)]
+    if length < params["frozen"] or len(over) < 2 or _settled_on_grid(curve.value, begin):
+        return None
+    if abs(over[-1] - over[0]) <= max(params["moved"] * abs(over[0]), 4 * point_noise(over)):
+        return None
+    bad = np.zeros(len(curve), dtype=np.bool_)
+    bad[begin : begin + length] = True
+    text = f"{length} evaluations in a row are exactly {curve.value[begin]:.6g}"
+    return _Fault(curve, bad, f"{text} while training loss went {over[0]:.4g} -> {over[-1]:.4g}", 0.8)
+
+
+def _settled_on_grid(value: Floats, begin: int) -> bool:
+    """Whether coarsely rounded values came to rest where they stay: within two grid steps of the value before."""
+    decimals = next((d for d in range(5) if np.array_equal(value, np.round(value, d))), 5)
+    grid = 10.0**-decimals
+    coarse = decimals < 5 and grid > 1e-3 * abs(float(value[begin]))
+    return begin > 0 and coarse and abs(float(value[begin] - value[begin - 1])) <= 2.5 * grid
+
+
+def _impossible(curve: Curve, level: Floats, _: Params) -> _Fault | None:
+    """A loss below or at zero twice or more while the training loss stays positive."""
+    known = np.isfinite(level)
+    if not known.any() or level[known].min() <= 0:
+        return None
+    negative, zero = curve.value < 0, curve.value == 0
+    bad = negative if negative.any() else zero & known & (level > 0.01 * np.nanmax(level))
+    if bad.sum() < 2:
+        return None
+    what = "negative" if negative.any() else "exactly zero"
+    return _Fault(curve, bad, f"{int(bad.sum())} evaluations are {what} while the training loss is positive", 0.85)
+
+
+def _wild(curve: Curve, level: Floats, params: Params) -> _Fault | None:
+    """Evaluations far above the training loss that swing while training is smooth."""
+    known = np.isfinite(level)
+    if len(curve) < 5 or known.sum() < 5 or curve.value.min() <= 0 or level[known].min() <= 0:
+        return None
+    swing, calm = point_noise(np.log(curve.value)), point_noise(np.log(level[known]))
+    typical, highest = float(np.median(curve.value)), float(level[known].max())
+    beyond = typical > params["above"] * highest and swing > params["swing"]
+    unrest = swing > params["wild"] and typical > params["above"] * float(np.median(level[known]))
+    if swing < 3 * calm or not (beyond or unrest):
+        return None
+    bad = curve.value > params["above"] * np.where(known, level, np.inf)
+    text = f"evaluations swing by {swing:.0%} around {typical:.4g}, training never exceeds {highest:.4g}"
+    return _Fault(curve, bad, text, 0.85 if beyond else 0.6) if bad.any() else None
+
+
+def _finding(fault: _Fault, train: Curve) -> Finding:
+    curve, where = fault.curve, np.flatnonzero(fault.bad)
+    first, last = int(where[0]), int(where[-1])
+    onset = int(curve.step[first])
+    at = train.at(onset)
+    evidence = [
+        Evidence(curve.name, int(curve.step[i]), float(curve.value[i]), None, "invalid evaluation") for i in where[:3]
+    ]
+    if at >= 0:
+        evidence.append(Evidence(train.name, int(train.step[at]), float(train.value[at]), None, "training then"))
+    whole_stretch = last - first + 1 == len(where)
+    ends = last + 1 < len(curve)
+    return Finding(
+        kind="eval-invalid",
+        series=curve.name,
+        role=curve.series.role,
+        onset_step=onset,
+        onset_interval=(int(curve.step[max(0, first - 1)]), onset),
+        occurrences=(onset,) if whole_stretch else tuple(int(curve.step[i]) for i in _starts(where)),
+        peak_step=onset,
+        end_step=int(curve.step[last]) if ends else None,
+        recovery="recovered" if ends else "ongoing",
+        confidence=fault.confidence,
+        scope=Scope(domain=curve.series.domain),
+        summary=f"{curve.name} is not believable from step {onset} on: {fault.text}",
+        evidence=tuple(evidence),
+    )
+
+
+def _starts(where: Ints) -> Ints:
+    """First index of each stretch of neighbouring evaluations."""
+    first = np.append(True, np.diff(where) > 1)
+    return where[np.flatnonzero(first)]

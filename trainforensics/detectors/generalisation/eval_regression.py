@@ -1,0 +1,129 @@
+"""A downstream metric that falls while the losses stay healthy.
+
+What it detects:
+    An evaluation metric (accuracy, BLEU, a benchmark score; or an error that rises) that leaves its best level for
+    good while neither the training nor the validation loss gets worse.
+
+Why it matters:
+    The losses say all is well, the task says it is not. Suspect the evaluation set, its prompt or scoring, or a shift
+    of the training data before the model.
+
+Evidence:
+    Best level against the level of the last evaluations in standard errors of the metric's own noise; Mann-Kendall
+    test since the best evaluation; courses of both losses over the same steps.
+
+False positives:
+    Small evaluation sets swing (the fall must be twice the largest fall that the run undid before). A loss that gets
+    worse as well makes it an effect of that event, which another kind names.
+
+Example:
+    Accuracy falls from 0.80 to 0.41 in 1,500 steps while training loss goes from 1.1 to 1.0.
+
+Parameters:
+    See `META.params`.
+"""
+
+from __future__ import annotations
+
+from trainforensics.detectors.base import Meta, Param, Params
+from trainforensics.kinds import KINDS
+from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome, Scope
+from trainforensics.signals import Curve, Signals
+from trainforensics.signals.evaluations import (
+    Condensed,
+    Course,
+    Rise,
+    best_step,
+    condense,
+    course_between,
+    earlier_wobble,
+    higher_is_better,
+    oriented,
+    second_descent,
+    sustained_rise,
+    validation_curves,
+)
+
+META = Meta(
+    kind=KINDS["eval-regression"],
+    needs=("val_metric",),
+    uses=("train_loss", "val_loss"),
+    params=(
+        Param("z", 6.0, "fall in standard errors, as for val-divergence"),
+        Param("trend_p", 0.01, "Mann-Kendall level of the evaluations since the best; convention"),
+        Param("size", 0.05, "fall against the best level; as for val-divergence"),
+        Param("wobble", 2.0, "times the largest fall that the run made and undid before"),
+    ),
+)
+
+
+def detect(signals: Signals, params: Params) -> Outcome:
+    """The clearest regression over all metrics, while both losses are healthy or at least one is and none is ill."""
+    metrics = [curve for curve in validation_curves(signals, "val_metric") if len(curve) >= 5]
+    if not metrics:
+        return NotApplicable("fewer than 5 evaluations of a downstream metric", "log a downstream metric more often")
+    if not signals.has("train_loss") and not signals.has("val_loss"):
+        return NotApplicable("no loss is logged beside the metric", "log the training loss")
+    found = [finding for curve in metrics if (finding := _judge(curve, signals, params)) is not None]
+    return Fired((max(found, key=lambda finding: finding.confidence),)) if found else Clear()
+
+
+def _judge(curve: Curve, signals: Signals, params: Params) -> Finding | None:
+    points = condense(oriented(curve))
+    fall = sustained_rise(points)
+    if fall is None or not _stands_out(points, fall, params):
+        return None
+    hump = second_descent(points)
+    if hump is not None and hump.z >= params["z"] and hump.top - hump.end >= 0.5 * (hump.top - hump.low):
+        return None
+    courses = {
+        role: course_between(loss, points, fall.best, len(points) - 1)
+        for role, loss in (("train_loss", signals.curve("train_loss")), ("val_loss", signals.curve("val_loss")))
+        if loss is not None
+    }
+    ways = {course.way for course in courses.values()}
+    if "rises" in ways or not ways & {"falls", "flat"}:
+        return None
+    return _finding(curve, points, fall, courses)
+
+
+def _stands_out(points: Condensed, fall: Rise, params: Params) -> bool:
+    height = fall.level - fall.low
+    scale = abs(fall.low) or abs(fall.level)
+    return (
+        fall.z >= params["z"]
+        and fall.trend_p <= params["trend_p"]
+        and height >= params["size"] * scale
+        and height >= params["wobble"] * earlier_wobble(points, fall.best)
+    )
+
+
+def _finding(curve: Curve, points: Condensed, fall: Rise, courses: dict[str, Course]) -> Finding:
+    sign = -1.0 if higher_is_better(curve) else 1.0
+    best = best_step(oriented(curve), points, fall.best)
+    onset, last = int(points.step[fall.onset]), int(curve.step[-1])
+    low, level = sign * fall.low, sign * fall.level
+    evidence = [
+        Evidence(curve.name, best, low, None, "best level"),
+        Evidence(curve.name, last, level, low, f"level of the last evaluations, {fall.z:.0f} standard errors worse"),
+    ]
+    evidence += [
+        Evidence(role, last, course.after, course.before, f"{role} {course.before:.4g} -> {course.after:.4g}")
+        for role, course in courses.items()
+        if course.way != "unknown"
+    ]
+    return Finding(
+        kind="eval-regression",
+        series=curve.name,
+        role="val_metric",
+        onset_step=onset,
+        onset_interval=(min(best, int(points.step[fall.onset - 1])), onset),
+        occurrences=(onset,),
+        peak_step=int(points.step[fall.peak]),
+        recovery="unrecovered",
+        confidence=round(min(0.92, 0.6 + 0.02 * (fall.z - 6)), 2),
+        scope=Scope(domain=curve.series.domain),
+        summary=f"{curve.name} went from {low:.4g} (step {best}) to {level:.4g} (step {last}), onset at {onset}, "
+        "while no loss got worse",
+        evidence=tuple(evidence),
+    )

@@ -1,0 +1,184 @@
+"""Validation loss that rises for good while the training loss goes on falling.
+
+What it detects:
+    A U-shape: the validation loss passes a minimum, then rises steadily and stays up, while the training loss falls on
+    (or has settled low). The onset is the first evaluation of the sustained rise.
+
+Why it matters:
+    Every step after the minimum makes the model worse on data it has not seen. The best checkpoint lies behind.
+
+Evidence:
+    The level around the minimum against the level of the last evaluations, in standard errors of the curve's own
+    point-to-point noise (from second differences); a Mann-Kendall test of the evaluations since the minimum; the
+    training loss over the same span; a validation metric that got worse as well.
+
+False positives:
+    A flat end, a noisy or wandering curve (the rise must be twice the largest rise that the run undid before), a rise
+    of a few per cent (reported as low), a rise in which training rises too (a loss event), one single jump (val-jump),
+    a second descent (double-descent).
+
+Example:
+    Fine-tuning for too many epochs: the validation loss falls to 3.03 at step 150 and climbs to 4.13 at 900 while the
+    training loss goes from 2.1 to 0.4.
+
+Parameters:
+    See `META.params`.
+"""
+
+from __future__ import annotations
+
+from trainforensics.detectors.base import Meta, Param, Params
+from trainforensics.kinds import KINDS
+from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome, Precursor, Scope
+from trainforensics.signals import Curve, Signals
+from trainforensics.signals.evaluations import (
+    MAX_JUMP_POINTS,
+    Condensed,
+    Course,
+    Rise,
+    best_step,
+    condense,
+    course_between,
+    earlier_wobble,
+    level_jump,
+    oriented,
+    second_descent,
+    sustained_rise,
+    validation_curves,
+)
+
+META = Meta(
+    kind=KINDS["val-divergence"],
+    needs=("val_loss",),
+    uses=("train_loss", "val_metric"),
+    params=(
+        Param("z", 6.0, "rise in standard errors; under 1 in 100 flat curves with white noise reach it (simulated)"),
+        Param("trend_p", 0.01, "Mann-Kendall level of the evaluations since the minimum; convention"),
+        Param("alarm", 0.05, "rise against the level; below it early stopping would have gained little: low severity"),
+        Param("remark", 0.02, "rise against the level below which nothing is said: less than runs differ by seed"),
+        Param("wobble", 2.0, "times the largest rise that the run made and undid before its minimum"),
+        Param("undone", 0.5, "share of the rise that a later fall must undo for the event to be another kind's"),
+    ),
+)
+LOG_TRAIN = "log the training loss as well: without it overfitting cannot be told from a failing run"
+
+
+def detect(signals: Signals, params: Params) -> Outcome:
+    """Judge every validation curve; domains speak only where the whole does not."""
+    curves = [curve for curve in validation_curves(signals) if len(curve) >= 5]
+    if not curves:
+        return NotApplicable("fewer than 5 evaluations with a finite validation loss", "evaluate more often")
+    train = signals.curve("train_loss")
+    whole = [f for c in curves if c.series.domain is None and (f := _judge(c, train, signals, params)) is not None]
+    if whole:
+        return Fired((max(whole, key=lambda finding: finding.confidence),))
+    parts = [f for c in curves if c.series.domain is not None and (f := _judge(c, train, signals, params)) is not None]
+    return Fired(tuple(parts)) if parts else Clear()
+
+
+def _judge(curve: Curve, train: Curve | None, signals: Signals, params: Params) -> Finding | None:
+    points = condense(curve)
+    rise = sustained_rise(points)
+    if rise is None or not _stands_out(points, rise, params) or _is_another_shape(curve, points, rise, params):
+        return None
+    training = course_between(train, points, rise.best, len(points) - 1)
+    if training.way == "rises":
+        return None
+    return _finding(curve, points, rise, training, signals, params)
+
+
+def _stands_out(points: Condensed, rise: Rise, params: Params) -> bool:
+    return (
+        rise.z >= params["z"]
+        and rise.trend_p <= params["trend_p"]
+        and rise.relative >= params["remark"]
+        and rise.level - rise.low >= params["wobble"] * earlier_wobble(points, rise.best)
+    )
+
+
+def _is_another_shape(curve: Curve, points: Condensed, rise: Rise, params: Params) -> bool:
+    """A single jump, or a hump that a second descent has mostly undone."""
+    height = rise.level - rise.low
+    jump = level_jump(condense(curve, MAX_JUMP_POINTS))
+    if jump is not None and jump.z >= params["z"] and jump.after - jump.before >= 0.6 * height:
+        return True
+    hump = second_descent(points)
+    if hump is None or hump.z < params["z"]:
+        return False
+    return hump.top - hump.end >= params["undone"] * (hump.top - hump.low)
+
+
+def _finding(
+    curve: Curve, points: Condensed, rise: Rise, training: Course, signals: Signals, params: Params
+) -> Finding:
+    best = best_step(curve, points, rise.best)
+    onset, last = int(points.step[rise.onset]), int(curve.step[-1])
+    peak = int(points.step[rise.peak])
+    top = float(points.smooth[rise.peak])
+    undone = (top - rise.level) / (top - rise.low) if top > rise.low else 0.0
+    metric = _worsening_metric(signals, points, rise)
+    what = "validation loss" if curve.series.domain is None else f"validation loss on {curve.series.domain}"
+    evidence = [
+        Evidence(curve.name, best, rise.low, None, f"lowest level, {rise.low:.4g}"),
+        Evidence(
+            curve.name,
+            last,
+            rise.level,
+            rise.low,
+            f"level of the last evaluations, {rise.z:.0f} standard errors above the lowest (noise {points.noise:.2g}, "
+            f"Mann-Kendall p = {rise.trend_p:.1g})",
+        ),
+    ]
+    if training.way != "unknown":
+        evidence.append(
+            Evidence(
+                "train_loss",
+                last,
+                training.after,
+                training.before,
+                f"training loss {training.before:.4g} -> {training.after:.4g} over the same steps",
+            )
+        )
+    if metric is not None:
+        evidence.append(metric)
+    return Finding(
+        kind="val-divergence",
+        series=curve.name,
+        role="val_loss",
+        onset_step=onset,
+        onset_interval=(min(best, int(points.step[rise.onset - 1])), onset),
+        occurrences=(onset,),
+        peak_step=peak,
+        recovery="partial" if undone > 0.25 else "unrecovered",
+        severity="medium" if rise.relative >= params["alarm"] else "low",
+        confidence=_confidence(rise, training, metric is not None),
+        scope=Scope(domain=curve.series.domain),
+        summary=f"{what} rose from {rise.low:.4g} (step {best}) to {rise.level:.4g} (step {last}), onset at {onset}, "
+        + _training_text(training),
+        evidence=tuple(evidence),
+        precursors=(
+            Precursor(curve.name, best, onset - best, f"best evaluation, {onset - best} steps before the onset"),
+        ),
+    )
+
+
+def _training_text(training: Course) -> str:
+    if training.way == "unknown":
+        return "training loss not logged over these steps"
+    verb = "fell" if training.way == "falls" else "stayed"
+    return f"while training loss {verb} ({training.before:.4g} -> {training.after:.4g})"
+
+
+def _worsening_metric(signals: Signals, points: Condensed, rise: Rise) -> Evidence | None:
+    for metric in validation_curves(signals, "val_metric"):
+        course = course_between(oriented(metric), points, rise.best, len(points) - 1)
+        if course.way == "rises":
+            return Evidence(metric.name, int(points.step[-1]), None, None, f"{metric.name} got worse as well")
+    return None
+
+
+def _confidence(rise: Rise, training: Course, corroborated: bool) -> float:
+    """From clarity of the rise; training that falls and a metric that worsens add, unknown or flat training takes."""
+    clear = min(0.92, 0.6 + 0.02 * (rise.z - 6))
+    weight = {"falls": 1.0, "flat": 0.8, "unknown": 0.75, "rises": 0.0}[training.way]
+    return round(min(0.97, clear * weight + (0.05 if corroborated else 0.0)), 2)

@@ -1,0 +1,346 @@
+"""Kernels for validation curves: few points, correlated wander, and shapes (rise, second descent, jump) that matter.
+
+All of them take values of which lower is better, finite, in step order. A curve longer than `MAX_POINTS` is condensed
+to block medians first, so that noise estimated from it already holds what neighbouring evaluations have in common.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from trainforensics.signals.curve import Bools, Curve, Floats, Ints
+from trainforensics.signals.run import Signals
+
+MAX_POINTS = 100
+MAX_JUMP_POINTS = 400  # a jump needs neighbouring evaluations, so less may be condensed
+MAD_TO_SD = 1.4826  # of a normal distribution
+_HUGE = 1e100  # larger values would overflow when squared; a curve that holds them is another kind's business
+_LOWER_IS_BETTER = re.compile(
+    r"(^|[^a-z])(err(or)?(_?rate)?|loss|nll|ppl|perplexity|bpb|bpc|wer|cer|fid|kid|eer|mse|mae|rmse|mape|lpips|top\d?_?err)"
+    r"($|[^a-z])"
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Condensed:
+    """A validation curve as block medians. `index` (shape (m,)) is where each block begins in the full curve."""
+
+    index: Ints
+    step: Ints
+    value: Floats
+    smooth: Floats
+    noise: float
+
+    def __len__(self) -> int:
+        return len(self.step)
+
+
+@dataclass(frozen=True, slots=True)
+class Rise:
+    """A sustained rise after a minimum. `best`, `onset`, `peak` are positions in the condensed curve.
+
+    `low` and `level` are the levels at the minimum and over the last evaluations, `z` their distance in standard
+    errors, `trend_p` the one-sided Mann-Kendall p-value from the minimum on, `relative` the rise against the scale of
+    the curve (its level where positive, else its range).
+    """
+
+    best: int
+    onset: int
+    peak: int
+    low: float
+    level: float
+    z: float
+    trend_p: float
+    relative: float
+
+
+@dataclass(frozen=True, slots=True)
+class SecondDescent:
+    """A minimum, a broad peak and a second fall; positions in the condensed curve, levels of the curve."""
+
+    first: int
+    onset: int
+    peak: int
+    second: int
+    low: float
+    top: float
+    end: float
+    z: float
+    relative: float
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """A level change between two evaluations: the position of the first evaluation on the new level."""
+
+    at: int
+    before: float
+    after: float
+    z: float
+    relative: float
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How a series moved between two evaluations, against its own noise: its levels around both."""
+
+    way: Literal["falls", "flat", "rises", "unknown"]
+    before: float = math.nan
+    after: float = math.nan
+    noise: float = math.nan
+
+
+def usable(curve: Curve) -> Curve:
+    """The finite points of a curve with values that arithmetic can stand, one a step (the last logged)."""
+    keep = curve.finite
+    keep[keep] = np.abs(curve.value[keep]) < _HUGE
+    keep &= _last_of_step(curve.step, keep)
+    return curve.take(keep)
+
+
+def _last_of_step(step: Ints, keep: Bools) -> Bools:
+    where = np.flatnonzero(keep)
+    last = np.zeros(len(step), dtype=np.bool_)
+    if len(where):
+        last[where[np.append(np.diff(step[where]) != 0, True)]] = True
+    return last
+
+
+def higher_is_better(curve: Curve) -> bool:
+    """Whether a metric is a score (accuracy, BLEU, reward) rather than an error, judged by its name."""
+    return _LOWER_IS_BETTER.search(curve.name.lower()) is None
+
+
+def oriented(curve: Curve) -> Curve:
+    """A metric as an error: scores are turned upside down, so that lower is better."""
+    if not higher_is_better(curve):
+        return curve
+    return Curve(curve.series, curve.step, -curve.value, curve.time, curve.segment)
+
+
+def is_whole(curve: Curve) -> bool:
+    """Whether the series speaks for the model rather than for one rank, layer or expert."""
+    return curve.series.rank is None and curve.series.layer is None and curve.series.expert is None
+
+
+def validation_curves(signals: Signals, role: str = "val_loss") -> tuple[Curve, ...]:
+    """Usable validation curves of a role: those without a domain first, then one a domain."""
+    curves = [usable(curve) for curve in signals.curves(role) if is_whole(curve)]
+    return tuple(sorted(curves, key=lambda curve: (curve.series.domain is not None, -len(curve))))
+
+
+def point_noise(value: Floats, lag: int = 1) -> float:
+    """Standard deviation from point to point, robust, from second differences (blind to level and slope).
+
+    With a longer `lag` slow wander counts as noise too; a parabola over n points still stands 25 standard errors above
+    what it adds to the estimate at lag n / 10.
+
+    Not below the grid on which the values lie (rounding to 4 decimals leaves that much unknown). 0 for < 3 points.
+    """
+    if len(value) <= 2 * lag:
+        return 0.0
+    bend = np.abs(value[2 * lag :] - 2 * value[lag:-lag] + value[: -2 * lag])
+    moves = np.abs(np.diff(value))
+    grid = float(moves[moves > 0].min()) if np.any(moves > 0) else 0.0
+    rounding = min(grid, 0.1 * float(np.median(moves))) / math.sqrt(12)
+    return max(MAD_TO_SD * float(np.median(bend)) / math.sqrt(6), rounding)
+
+
+def smooth3(value: Floats) -> Floats:
+    """Running median of three; the ends keep their neighbour's median, so a lone outlier nowhere survives."""
+    if len(value) < 3:
+        return value.copy()
+    middle = np.median(np.lib.stride_tricks.sliding_window_view(value, 3), axis=1)
+    return np.concatenate([middle[:1], middle, middle[-1:]])
+
+
+def condense(curve: Curve, max_points: int = MAX_POINTS) -> Condensed:
+    """A usable curve as at most `max_points` block medians with their noise."""
+    n = len(curve)
+    width = max(1, -(-n // max_points))
+    index = np.arange(0, n, width, dtype=np.int64)
+    blocks = (curve.value[i : i + width] for i in index)
+    value = curve.value if width == 1 else np.array([np.median(block) for block in blocks])
+    noise = max(point_noise(value), point_noise(value, max(1, len(value) // 10)))
+    if len(value) >= 12:  # noise often grows or shrinks over a run: the later half may be the noisier one
+        noise = max(noise, point_noise(value[len(value) // 2 :]))
+    return Condensed(index, curve.step[index], value, smooth3(value), noise)
+
+
+def mann_kendall(value: Floats) -> float:
+    """One-sided p-value that the values rise (normal approximation with ties); 1 for fewer than 3 values."""
+    n = len(value)
+    if n < 3:
+        return 1.0
+    s = float(np.sign(value[None, :] - value[:, None])[np.triu_indices(n, 1)].sum())
+    ties = np.unique(value, return_counts=True)[1].astype(np.float64)
+    variance = (n * (n - 1) * (2 * n + 5) - float((ties * (ties - 1) * (2 * ties + 5)).sum())) / 18
+    if variance <= 0 or s <= 0:
+        return 1.0
+    return 0.5 * math.erfc((s - 1) / math.sqrt(2 * variance))
+
+
+def scale_of(value: Floats) -> float:
+    """What a change is held against: the lowest level where all values are positive, else their range."""
+    low, high = float(value.min()), float(value.max())
+    return low if low > 0 else high - low
+
+
+def _last_level(value: Floats) -> float:
+    return float(np.median(value[-3:]))
+
+
+def sustained_rise(curve: Condensed, min_after: int = 3) -> Rise | None:
+    """The rise after the curve's minimum, if at least `min_after` evaluations follow it and their level is higher."""
+    n = len(curve)
+    if n < min_after + 2:
+        return None
+    best = int(np.argmin(curve.smooth[: n - min_after]))
+    low, level = float(curve.smooth[best]), _last_level(curve.value[best + 1 :])
+    error = max(curve.noise * math.sqrt(2 / 3), 1e-9 * max(abs(low), abs(level)))
+    scale = scale_of(curve.value)
+    if not level > low or scale <= 0:
+        return None
+    return Rise(
+        best=best,
+        onset=_rise_onset(curve, best, n - 1, low),
+        peak=best + int(np.argmax(curve.smooth[best:])),
+        low=low,
+        level=level,
+        z=(level - low) / error,
+        trend_p=mann_kendall(curve.value[best:]),
+        relative=(level - low) / scale,
+    )
+
+
+def _rise_onset(curve: Condensed, best: int, last: int, low: float) -> int:
+    """First evaluation of the rise that leads from `best` to `last`.
+
+    The line through the first evaluations that stay outside the noise is followed back to the low level: the rise
+    began before it left the noise.
+    """
+    inside = np.flatnonzero(curve.smooth[best : last + 1] <= low + 2 * curve.noise)
+    out = min(best + (int(inside[-1]) if len(inside) else 0) + 1, last)
+    stop = min(out + max(3, (last - out) // 4), last + 1)
+    step, value = curve.step[out:stop].astype(np.float64), curve.smooth[out:stop]
+    if len(step) < 2 or value[-1] <= value[0]:
+        return out
+    start = step[0] - (value[0] - low) * (step[-1] - step[0]) / (value[-1] - value[0])
+    return min(max(int(np.searchsorted(curve.step, start, side="right")), best + 1), out)
+
+
+def best_step(curve: Curve, points: Condensed, position: int) -> int:
+    """Step of the lowest value of the full curve around a position of the condensed one."""
+    start = int(points.index[max(0, position - 1)])
+    stop = int(points.index[position + 2]) if position + 2 < len(points) else len(curve)
+    return int(curve.step[start + int(np.argmin(curve.value[start:stop]))])
+
+
+def earlier_wobble(curve: Condensed, best: int) -> float:
+    """Largest rise above its running minimum that the curve made, and undid, in the evaluations before `best`.
+
+    The first fifth of the evaluations does not count: start-up may do anything.
+    """
+    past = curve.smooth[len(curve) // 5 : best + 1]
+    return float((past - np.minimum.accumulate(past)).max()) if len(past) else 0.0
+
+
+def second_descent(curve: Condensed, min_side: int = 3) -> SecondDescent | None:
+    """The largest hump: a peak that stands above a minimum before it and a minimum after it."""
+    n, s = len(curve), curve.smooth
+    if n < 3 * min_side:
+        return None
+    floor_before = np.minimum.accumulate(s)
+    floor_after = np.minimum.accumulate(s[::-1])[::-1]
+    height = np.minimum(s - floor_before, s - floor_after)
+    peak = int(np.argmax(height))
+    first = int(np.argmin(s[: peak + 1]))
+    second = peak + int(np.argmin(s[peak:]))
+    low, top, end = float(s[first]), float(s[peak]), _last_level(curve.value)
+    scale = scale_of(curve.value)
+    if not height[peak] > 0 or scale <= 0 or n - 1 - peak < min_side:
+        return None
+    raised = s > (low + top) / 2
+    wide = int(raised[first : second + 1].sum())
+    if wide < min_side:
+        return None
+    error = max(curve.noise * math.sqrt(2 / 3), 1e-9 * max(abs(low), abs(top)))
+    onset = _rise_onset(curve, first, peak, low)
+    return SecondDescent(
+        first, onset, peak, second, low, top, end, z=min(top - low, top - end) / error, relative=(top - low) / scale
+    )
+
+
+def level_jump(curve: Condensed, min_side: int = 3) -> Jump | None:
+    """The largest level change between two neighbouring evaluations, `z` in units of its own noise and unrest.
+
+    A change that is not done at once, or not kept, is none: the step between the two evaluations must make up most of
+    the difference between the levels before and after it.
+    """
+    n, v = len(curve), curve.value
+    side = max(min_side, min(8, n // 5))
+    if n < 2 * min_side:
+        return None
+    moves = np.diff(v)
+    at = np.arange(min_side, n - min_side + 1)
+    before = np.array([np.median(v[max(0, i - side) : i]) for i in at])
+    after = np.array([np.median(v[i : i + side]) for i in at])
+    drift = np.array([np.median(moves[max(0, i - 1 - side) : i + side]) for i in at])
+    excess = moves[at - 1] - drift
+    centres = (np.minimum(side, at) + np.minimum(side, n - at)) / 2
+    kept = after - before - drift * centres
+    smaller, larger = np.minimum(np.abs(excess), np.abs(kept)), np.maximum(np.abs(excess), np.abs(kept))
+    size = np.where((np.sign(excess) == np.sign(kept)) & (smaller >= 0.6 * larger), smaller, 0.0)
+    k = int(np.argmax(size))
+    if size[k] <= 0:
+        return None
+    elsewhere = (np.abs(np.arange(len(at)) - k) > 1) & (at >= min(n // 5, at[k]))  # start-up may do anything
+    others = np.abs(excess[elsewhere])
+    unrest = float(others.max()) if len(others) else 0.0
+    noise = max(point_noise(v) * math.sqrt(2), unrest / 2, 1e-9 * float(np.abs(v).max()))
+    scale = scale_of(v)
+    level_before = float(before[k] + drift[k] * min(side, at[k]) / 2)
+    return Jump(
+        at=int(at[k]),
+        before=level_before,
+        after=float(after[k]),
+        z=float(size[k]) / noise,
+        relative=float(size[k]) / scale if scale > 0 else 0.0,
+    )
+
+
+def level_up_to(curve: Curve | None, step: Ints) -> Floats:
+    """Median of a series over each stretch up to an evaluation step, shape of `step`; NaN where none was logged."""
+    level = np.full(len(step), np.nan)
+    if curve is None or not len(step):
+        return level
+    points = usable(curve)
+    bins = np.searchsorted(step, points.step, side="left")
+    keep = bins < len(step)
+    bins, value = bins[keep], points.value[keep]
+    order = np.lexsort((value, bins))
+    filled, start, count = np.unique(bins, return_index=True, return_counts=True)
+    level[filled] = value[order][start + (count - 1) // 2]
+    return level
+
+
+def course_between(curve: Curve | None, points: Condensed, first: int, last: int) -> Course:
+    """How a series went from around evaluation `first` to the stretch that ends at evaluation `last`."""
+    level = level_up_to(curve, points.step)
+    known = np.isfinite(level)
+    before = level[max(0, first - 1) : first + 2]
+    after = level[max(first + 2, last - 2) : last + 1]
+    before, after = before[np.isfinite(before)], after[np.isfinite(after)]
+    if not len(before) or not len(after) or known.sum() < 4:
+        return Course("unknown")
+    noise = point_noise(level[known])
+    low, high = float(np.median(before)), float(np.median(after))
+    error = noise * math.sqrt(1 / len(before) + 1 / len(after))
+    if high < low - 2 * error:
+        return Course("falls", low, high, noise)
+    return Course("rises" if high > low + 3 * error else "flat", low, high, noise)
