@@ -9,6 +9,7 @@ import pytest
 from reading import read, sniff
 
 from trainforensics.importers import jsonlines, manifest, table
+from trainforensics.importers.base import Batches, Source
 
 ROWS: list[dict[str, Any]] = [
     {"step": s, "rank": r, "shard": 7 + r, "doc_ids": [10 * s + r, 3], "domain": "lib", "seq_len": 64.0, "author": "x"}
@@ -97,10 +98,31 @@ def test_nested_rows_unfold(tmp_path: Path, form: str, row: dict[str, Any], want
 
 def test_ids_are_kept_as_they_are_written(tmp_path: Path) -> None:
     path = tmp_path / "m.csv"
-    path.write_text("step,shard,doc_id\n1,00013,doc-7\n2,00014,\n")
+    path.write_text("step,shard,doc_id\n1,00013,my doc 7\n2,00014,\n")
     found = read(manifest, path).batches
     assert found is not None
-    assert found.rows() == [(1, "00013", ["doc-7"]), (2, "00014", None)]
+    assert found.rows() == [(1, "00013", ["my doc 7"]), (2, "00014", None)]
+
+
+@pytest.mark.parametrize("cell", ["a b;c", " a b ; c ", "['a b', 'c']", '["a b","c"]', "a b;;c;"])
+def test_joined_ids(tmp_path: Path, cell: str) -> None:
+    path = tmp_path / "m.parquet"
+    pl.DataFrame({"step": [1], "doc_ids": [cell]}).write_parquet(path)
+    found = read(manifest, path).batches
+    assert found is not None and found["doc"].to_list() == [["a b", "c"]]
+
+
+def test_a_column_that_appears_late_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainforensics.importers.manifest._BLOCK_BYTES", 200)
+    path = tmp_path / "m.jsonl"
+    rows: list[dict[str, Any]] = [
+        {"step": i, "shard": i % 3, **({"quality": 0.5} if i > 30 else {})} for i in range(40)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    tables = [pl.DataFrame(r.table) for r in manifest.read(Source(path, path.name)) if isinstance(r, Batches)]
+    whole = pl.concat(tables, how="diagonal")
+    assert whole["step"].to_list() == list(range(40))
+    assert whole["quality"].to_list() == [0.5 if i > 30 else None for i in range(40)]
 
 
 def test_losses_of_batches_and_losses_of_steps(tmp_path: Path) -> None:

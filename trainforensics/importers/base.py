@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from trainforensics.importers.framing import BlockReader
 from trainforensics.model import Axis, Event, ReadWarning
 
 HEAD_BYTES = 64 * 1024
@@ -124,12 +125,7 @@ def open_binary(path: Path) -> BinaryIO:
 
 
 def read_head(path: Path) -> Head:
-    """The first 64 KiB of a file. Raises OSError where it cannot be opened; a broken archive gives b""."""
+    """The first 64 KiB of a file, of a broken archive what unpacks. Raises OSError where it cannot be opened."""
     size = path.stat().st_size
-    data = b""
     with open_binary(path) as stream:
-        try:
-            data = stream.read(HEAD_BYTES)
-        except (EOFError, OSError, ValueError):
-            data = b""
-    return Head(path, data, size)
+        return Head(path, BlockReader(stream).read(HEAD_BYTES), size)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import codecs
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from trainforensics.importers.base import ZSTD_MAGIC, open_binary
+from trainforensics.importers.framing import BlockReader
 from trainforensics.model import ReadWarning
 
 BLOCK_BYTES = 8 << 20
+_PACKED_BYTES = 1 << 16
 _LONGEST_LINE = 256 << 20
 _BOM = b"\xef\xbb\xbf"
 
@@ -41,30 +42,30 @@ class LineBlocks:
     def _chunks(self) -> Iterator[bytes]:
         read = 0
         decoder = None
-        chunks = self._unpacked()
-        while True:
-            try:
-                chunk = next(chunks)
-            except StopIteration:
-                return
-            except Exception as error:
-                if not isinstance(error, EOFError | OSError | zlib.error) and type(error).__name__ != "ZstdError":
-                    raise
-                message = f"unpacking stopped here: {error}"
-                self.warnings.append(ReadWarning("damaged-archive", f"byte {read}", message))
-                return
+        for chunk in self._unpacked():
             if not read:
                 decoder = _utf16_decoder(chunk)
-                chunk = chunk.removeprefix(_BOM)
-            yield chunk if decoder is None else decoder.decode(chunk).encode()
+            text = chunk.removeprefix(_BOM) if not read else chunk
+            yield text if decoder is None else decoder.decode(text).encode()
             read += len(chunk)
 
     def _unpacked(self) -> Iterator[bytes]:
         with self.path.open("rb") as raw:
             zstd = raw.read(len(ZSTD_MAGIC)) == ZSTD_MAGIC
         with self.path.open("rb") if zstd else open_binary(self.path) as stream:
-            pieces = iter(lambda: stream.read(self.block_bytes), b"")
-            yield from _unpack_zstd(pieces) if zstd else pieces
+            reader = BlockReader(stream)
+            read = 0
+            error = ""
+            pieces = iter(lambda: reader.read(_PACKED_BYTES if zstd else self.block_bytes), b"")
+            try:
+                for piece in _unpack_zstd(pieces) if zstd else pieces:
+                    read += len(piece)
+                    yield piece
+            except ZstdDamage as damage:
+                error = str(damage)
+            if error or reader.error:
+                message = f"unpacking stopped here: {error or reader.error}"
+                self.warnings.append(ReadWarning("damaged-archive", f"byte {read}", message))
 
 
 def text_head(data: bytes) -> bytes:
@@ -79,6 +80,10 @@ def _utf16_decoder(start: bytes) -> codecs.IncrementalDecoder | None:
     return codecs.getincrementaldecoder("utf-16")("replace")
 
 
+class ZstdDamage(Exception):  # noqa: N818  (ends a stream, reaches no user)
+    """A zstd archive is cut off or damaged."""
+
+
 def _unpack_zstd(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """Frames one after the other. The library's own stream ends without a word where the last frame is cut off."""
     import zstandard  # noqa: PLC0415  (only for compressed logs)
@@ -89,7 +94,10 @@ def _unpack_zstd(pieces: Iterator[bytes]) -> Iterator[bytes]:
         while rest:
             if frame is None or frame.eof:
                 frame = zstandard.ZstdDecompressor().decompressobj()
-            yield frame.decompress(rest)
+            try:
+                yield frame.decompress(rest)
+            except zstandard.ZstdError as error:
+                raise ZstdDamage(str(error)) from error
             rest = frame.unused_data if frame.eof else b""
     if frame is not None and not frame.eof:
-        raise EOFError("the archive is cut off")
+        raise ZstdDamage("the archive is cut off")

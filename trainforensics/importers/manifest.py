@@ -158,6 +158,7 @@ class _Reader:
 
     source: Source
     warnings: list[ReadWarning] = field(default_factory=list)
+    _columns: dict[str, pl.DataType] = field(default_factory=dict)
     _header: list[str] = field(default_factory=list)
     _delimiter: str = ","
 
@@ -195,10 +196,16 @@ class _Reader:
     def _json(self, block: bytes, line: int) -> pl.DataFrame:
         import polars as pl  # noqa: PLC0415  (heavy)
 
+        frame = self._with_known_columns(block) if self._columns else None
+        if frame is not None:
+            return frame
         try:
-            return pl.read_ndjson(block, infer_schema_length=None)
+            frame = pl.read_ndjson(block, infer_schema_length=None)
         except (pl.exceptions.PolarsError, ValueError):
             pass
+        else:
+            self._columns = dict(frame.schema)
+            return frame
         rows: list[Mapping[str, Any]] = []
         bad: list[int] = []
         for number, raw in enumerate(block.split(b"\n"), line):
@@ -208,6 +215,17 @@ class _Reader:
                 rows.extend([] if row is None else [row])
         self._bad(bad, "complete JSON object")
         return pl.DataFrame(rows, infer_schema_length=None, strict=False)
+
+    def _with_known_columns(self, block: bytes) -> pl.DataFrame | None:
+        """The block, read with the columns of the one before; None where it has others (then a key would be lost)."""
+        import polars as pl  # noqa: PLC0415  (heavy)
+
+        try:
+            frame = pl.read_ndjson(block, schema=self._columns)
+        except (pl.exceptions.PolarsError, ValueError):
+            return None
+        keys = frame.height * frame.width - sum(frame.null_count().row(0))
+        return frame if keys == block.count(b'":') else None
 
     def _csv(self, block: bytes, line: int) -> pl.DataFrame:
         """Cells as text, so that ids stay as they are written."""

@@ -8,7 +8,11 @@ import re
 _KINDS = tuple(
     (kind, re.compile(pattern, re.IGNORECASE))
     for kind, pattern in (
-        ("checkpoint-failed", r"(?:checkpoint|ckpt|sav(?:e|ing))\b.*\b(?:fail|error|corrupt|could not|unable)"),
+        (
+            "checkpoint-failed",
+            r"(?:checkpoint|ckpt|sav(?:e|ing))\b.*\b(?:fail|error|corrupt|could not|unable)"
+            r"|\b(?:failed|unable|could not)\b.*(?:sav|writ).*(?:checkpoint|ckpt)",
+        ),
         ("overflow", r"\boverflow|\bfound inf\b"),
         ("checkpoint-loaded", r"(?:load|restor)(?:ed|ing|e)?\b.*(?:checkpoint|ckpt|state)|checkpoint load"),
         ("restart", r"\bresum(?:e|ed|ing)\b|\brestart(?:ed|ing)?\b|\brelaunch"),

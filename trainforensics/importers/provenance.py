@@ -225,8 +225,12 @@ def documents(column: pl.Series) -> pl.Series:
     text = as_text(column).str.strip_chars("[]() ")
     sample = text.drop_nulls().head(1000)
     splitter = next((s for s in _SPLITTERS if _splits(sample, s)), "\n")
-    element = pl.element().str.strip_chars(" \"'")
-    return text.str.split(splitter).list.eval(element.filter(element != "")).alias(column.name)
+    if splitter not in (" ", "\n") and bool(text.str.contains(r"[\s\"']").any()):
+        text = text.str.replace_all(rf"[\"']*\s*{re.escape(splitter)}\s*[\"']*", splitter).str.strip_chars(" \"'")
+    parts = text.str.strip_chars(splitter).str.split(splitter)
+    if bool(text.str.contains(splitter * 2, literal=True).any()):
+        parts = parts.list.eval(pl.element().filter(pl.element() != ""))
+    return parts.alias(column.name)
 
 
 def _splits(sample: pl.Series, splitter: str) -> bool:

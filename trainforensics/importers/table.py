@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from trainforensics import roles
 from trainforensics.importers.axes import is_step_name
-from trainforensics.importers.base import EMPTY, NULL, Head, Record, Source
+from trainforensics.importers.base import EMPTY, HEAD_BYTES, NULL, Head, Record, Source
 from trainforensics.importers.cells import columns_of_arrow, text_cells
 from trainforensics.importers.lines import LineBlocks, text_head
 from trainforensics.importers.provenance import logged_batches
@@ -170,7 +170,7 @@ class _Csv:
 
     def _block(self, data: bytes, line: int, reader: _Exports) -> Iterator[Record]:
         if not self.header:
-            shape = _shape(data)
+            shape = _shape(data[:HEAD_BYTES])
             if shape is None:
                 self.warnings.append(ReadWarning("no-header", f"line {line}", "no header was found; nothing was read"))
                 return

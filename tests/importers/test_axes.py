@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from trainforensics.importers.axes import choose, is_step_name, logging_interval
+from trainforensics.importers.rows import block_of_rows
+
+
+def chosen(rows: list[dict[str, Any]]) -> tuple[str, list[int]]:
+    block = block_of_rows(rows, range(1, len(rows) + 1))
+    axis = choose(block, None, None)
+    return axis.axis.name, axis.steps(block, None).tolist()
+
+
+@pytest.mark.parametrize(
+    ("names", "winner"),
+    [
+        (("step", "iter", "epoch"), "step"),
+        (("global_step", "step"), "global_step"),
+        (("_step", "iteration"), "iteration"),
+        (("_step", "trainer/global_step"), "trainer/global_step"),
+        (("epoch", "num_updates"), "num_updates"),
+        (("consumed_samples", "step"), "step"),
+        (("custom/step", "loss"), "custom/step"),
+        (("batch", "time/token"), "batch"),
+    ],
+)
+def test_the_most_trusted_counter_wins(names: tuple[str, ...], winner: str) -> None:
+    rows = [{name: (i + 1) * (k + 2) for k, name in enumerate(names)} for i in range(10)]
+    assert chosen(rows)[0] == winner
+
+
+def test_fractions_and_constants_are_no_steps() -> None:
+    rows = [{"update": i / 100, "steps": 900, "iter": 5 * i} for i in range(1, 10)]
+    assert chosen(rows)[0] == "iter"
+
+
+def test_samples_only_where_nothing_else_counts() -> None:
+    assert chosen([{"consumed_samples": 64 * i, "loss": 1.0} for i in range(5)])[1] == [0, 64, 128, 192, 256]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_iterations_that_restart_with_every_epoch_go_on(first: int) -> None:
+    rows = [{"epoch": e + first, "batch": b + first, "loss": 1.0} for e in range(3) for b in range(4)]
+    assert chosen(rows)[1] == [i + first for i in range(12)]
+
+
+def test_rows_without_a_step_stay_where_the_log_was() -> None:
+    assert chosen([{"step": 1}, {"step": 2}, {"eval_loss": 2.0}, {"step": 3}])[1] == [1, 2, 2, 3]
+
+
+def test_steps_beyond_what_integers_hold_are_no_steps() -> None:
+    assert chosen([{"step": 1}, {"step": 1e300}, {"step": float("nan")}, {"step": 2}])[1] == [1, 1, 1, 2]
+
+
+def test_names_and_intervals() -> None:
+    assert is_step_name("train/global_step") and is_step_name("Iteration") and not is_step_name("val/steps_per_second")
+    assert logging_interval({"trainer": {"log_every_n_steps": 50}}) == 50
+    assert logging_interval({"args.logging_steps": 5}) == 5
+    assert logging_interval({"logging_steps": 0.1}) is None

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainforensics.importers.base import HEAD_BYTES, read_head
+from trainforensics.importers.lines import LineBlocks
+
+
+@given(data=st.lists(st.text(alphabet="ab é", max_size=12), max_size=30), size=st.integers(1, 40), last=st.booleans())
+def test_blocks_are_whole_lines_with_their_numbers(
+    tmp_path_factory: pytest.TempPathFactory, data: list[str], size: int, last: bool
+) -> None:
+    text = "\n".join(data) + ("\n" if last else "")
+    path = tmp_path_factory.mktemp("l") / "x"
+    path.write_text(text, "utf-8")
+    blocks = list(LineBlocks(path, size))
+    assert b"".join(block for block, _ in blocks).decode() == text
+    assert all(block.endswith(b"\n") for block, _ in blocks[:-1])
+    line = 1
+    for block, first in blocks:
+        assert first == line
+        line += block.count(b"\n")
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.ZstdCompressor(level=1).compress])
+def test_a_cut_archive_gives_what_could_be_unpacked(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    path = tmp_path / "x.packed"
+    text = "".join(f"{i * 7919 % 1_000_003}\n" for i in range(200_000)).encode()
+    packed = pack(text)
+    path.write_bytes(packed)
+    assert b"".join(block for block, _ in LineBlocks(path)) == text
+    path.write_bytes(packed[: len(packed) // 2])
+    blocks = LineBlocks(path)
+    kept = b"".join(block for block, _ in blocks)
+    assert text.startswith(kept) and len(kept) > 0.3 * len(text)
+    assert [w.kind for w in blocks.warnings] == ["damaged-archive"]
+    assert text.startswith(read_head(path).data) and len(read_head(path).data) == HEAD_BYTES

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import pytest
+
+from trainforensics.importers.messages import event_kind
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("NOTE: gradient overflow detected, ignoring gradient, setting loss scale to: 1024.0", "overflow"),
+        ("loading checkpoint from: checkpoint_81275-model_part-0.pt", "checkpoint-loaded"),
+        ("Loaded checkpoint (epoch 1 @ 81275 updates)", "checkpoint-loaded"),
+        ("Resuming training from step 500", "restart"),
+        ("Saved checkpoint checkpoint_1_500.pt (epoch 1 @ 500 updates)", "checkpoint"),
+        ("checkpoint_saved", "checkpoint"),
+        ("checkpoint", "checkpoint"),
+        ("Saving model checkpoint to out/checkpoint-500", "checkpoint"),
+        ("failed to save checkpoint: disk full", "checkpoint-failed"),
+        ("saving checkpoint failed: No space left on device", "checkpoint-failed"),
+        ("torch.cuda.OutOfMemoryError: CUDA out of memory", "oom"),
+        ("Traceback (most recent call last):", "traceback"),
+        ("RuntimeError: something; error", "error"),
+        ("train_step", None),
+        ("end of epoch 3 (average epoch stats below)", None),
+    ],
+)
+def test_what_messages_tell(text: str, kind: str | None) -> None:
+    assert event_kind(text) == kind
