@@ -17,7 +17,7 @@ def analyze(paths: str | Path | Iterable[str | Path], **settings: Any) -> Result
     """Judge the runs below `paths`, as `trainforensics analyze` does, and return what was found.
 
     `settings` are fields of `trainforensics.config.Settings` (`out`, `select`, `ignore`, `map`, `jobs`, `plots`,
-    `params` ...); what is not given comes from the environment and the configuration file. Store, results and reports
+    `params` ...; `jobs` is 1 unless given); the rest comes from the environment and the configuration file. Store, results and reports
     are written under `out` (default `trainforensics-out/`). Raises `trainforensics.errors.UsageError` for a path or a
     setting that is wrong and `CannotJudgeError` where there is nothing to judge.
 
@@ -28,4 +28,5 @@ def analyze(paths: str | Path | Iterable[str | Path], **settings: Any) -> Result
     from trainforensics import config, engine  # noqa: PLC0415  (importing the package stays cheap)
 
     given = [paths] if isinstance(paths, (str, Path)) else list(paths)
-    return engine.analyze([Path(path) for path in given], config.load(settings))
+    # One process unless asked for more: further ones import the caller's script again.
+    return engine.analyze([Path(path) for path in given], config.load({"jobs": 1, **settings}))

@@ -9,25 +9,29 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
+from typing import TypeVar
 
 from trainforensics import __version__, blame, registry, roles
 from trainforensics.config import Settings
-from trainforensics.discovery import discover
+from trainforensics.discovery import Candidate, discover
 from trainforensics.engine import output
 from trainforensics.engine.judge import judge, unjudged
 from trainforensics.engine.output import STORE
 from trainforensics.errors import CannotJudgeError
 from trainforensics.model import CrossRunFinding, DetectorError, Index, RunResult, Skipped
 from trainforensics.store.reader import StoredRun, runs_of
-from trainforensics.store.writer import import_candidates
+from trainforensics.store.writer import Drafts, Part, import_candidates
 
 __all__ = ["STORE", "ImportResult", "Progress", "Result", "analyze", "import_paths"]
 
 _POINTS_PER_JOB = 2_000_000  # below this a further process costs more (start-up about 0.7 s) than it saves
-_RUNS_PER_JOB = 40
+_BYTES_PER_JOB = 64 << 20
+_RUNS_PER_JOB, _DRAWN_RUNS_PER_JOB = 40, 8  # judging a small run takes about 0.05 s, drawing it 0.3 s
 _URGENCY = {"failed": 0, "unstable": 1, "undecided": 2, "stable": 3}
 
 Progress = Callable[[str, int, int], None]
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +95,20 @@ def import_paths(paths: Sequence[Path], settings: Settings, progress: Progress |
         raise CannotJudgeError("\n".join((*notes, _nothing(paths, found.skipped))))
     output.claim(settings.out)
     store = settings.out / STORE
-    imported = import_candidates(found.candidates, store, settings.map, progress)
+    jobs = _jobs(settings, len(found.candidates), sum(_size(c) for c in found.candidates) // _BYTES_PER_JOB)
+
+    def read(function: Callable[[Part], Drafts], parts: Sequence[Part]) -> Iterable[Drafts]:
+        return _run_all(function, parts, [f"reading {part[0].name}" for part in parts], jobs, progress)
+
+    imported = import_candidates(found.candidates, store, settings.map, read)
     skipped = (*found.skipped, *imported.skipped)
     if not imported.runs:
         raise CannotJudgeError("\n".join((*notes, _nothing(paths, skipped))))
     return ImportResult(imported.runs, skipped, store, notes)
+
+
+def _size(candidate: Candidate) -> int:
+    return sum(source.path.stat().st_size for source in candidate.sources if source.path.exists())
 
 
 def _nothing(paths: Sequence[Path], skipped: Sequence[Skipped]) -> str:
@@ -106,21 +119,36 @@ def _nothing(paths: Sequence[Path], skipped: Sequence[Skipped]) -> str:
     return f"no metrics found in {looked}. Looked for: {formats}. Skipped: {shown or 'no file at all'}{more}."
 
 
-def _judge_all(folders: Sequence[Path], settings: Settings, progress: Progress | None) -> Iterator[RunResult]:
-    """Judge and write every run; in a process pool where there is enough work."""
-    jobs = min(_jobs(folders, settings), len(folders))
-    if jobs <= 1:
-        for number, folder in enumerate(folders):
-            _tell(progress, folder, number, len(folders))
-            yield _judge_and_write(folder, settings)
+def _judge_all(folders: Sequence[Path], settings: Settings, progress: Progress | None) -> Iterable[RunResult]:
+    """Judge and write every run."""
+    points = sum(source.points for folder in folders for source in StoredRun(folder).sources)
+    runs = len(folders) // (_DRAWN_RUNS_PER_JOB if settings.plots else _RUNS_PER_JOB)
+    jobs = _jobs(settings, len(folders), max(points // _POINTS_PER_JOB, runs))
+    calls = [(folder, settings) for folder in folders]
+    return _run_all(_judge_and_write, calls, [f"judging {folder.name}" for folder in folders], jobs, progress)
+
+
+def _jobs(settings: Settings, most: int, worth: int) -> int:
+    """Processes to use for `most` tasks: as many as asked for, else as are worth their start."""
+    return max(1, min(settings.jobs or min(worth, os.cpu_count() or 1), most))
+
+
+def _run_all(
+    function: Callable[[T], R], tasks: Sequence[T], names: Sequence[str], jobs: int, progress: Progress | None
+) -> Iterator[R]:
+    """Call `function` with each task, in order; here, or in a pool of `jobs` processes."""
+    if jobs == 1:
+        for number, task in enumerate(tasks):
+            _tell(progress, names, number)
+            yield function(task)
         return
     os.environ["POLARS_MAX_THREADS"] = "1"  # for the workers; polars deadlocks under fork, hence spawn
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_leave_interrupts_to_parent) as pool:
-        tasks = [pool.submit(_judge_and_write, folder, settings) for folder in folders]
+        pending = [pool.submit(function, task) for task in tasks]
         try:
-            for number, (folder, task) in enumerate(zip(folders, tasks, strict=True)):
-                _tell(progress, folder, number, len(folders))
-                yield task.result()
+            for number, future in enumerate(pending):
+                _tell(progress, names, number)
+                yield future.result()
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
@@ -129,13 +157,14 @@ def _leave_interrupts_to_parent() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _tell(progress: Progress | None, folder: Path, number: int, total: int) -> None:
+def _tell(progress: Progress | None, names: Sequence[str], number: int) -> None:
     if progress is not None:
-        progress(f"judging {folder.name}", number, total)
+        progress(names[number], number, len(names))
 
 
-def _judge_and_write(folder: Path, settings: Settings) -> RunResult:
+def _judge_and_write(task: tuple[Path, Settings]) -> RunResult:
     """One run; what fails here is said in its result and leaves the other runs alone."""
+    folder, settings = task
     run = StoredRun(folder)
     signals = None
     try:
@@ -154,14 +183,6 @@ def _failure(stage: str, error: Exception) -> DetectorError:
     if os.environ.get("TRAINFORENSICS_DEBUG"):
         raise error
     return DetectorError(stage, f"{type(error).__name__}: {error}")
-
-
-def _jobs(folders: Sequence[Path], settings: Settings) -> int:
-    if settings.jobs or len(folders) < 2:
-        return settings.jobs or 1
-    points = sum(source.points for folder in folders for source in StoredRun(folder).sources)
-    worth = max(points // _POINTS_PER_JOB, len(folders) // _RUNS_PER_JOB)
-    return max(1, min(os.cpu_count() or 1, worth))
 
 
 def _cross_run(results: list[RunResult], stored: Sequence[StoredRun]) -> tuple[CrossRunFinding, ...]:

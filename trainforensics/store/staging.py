@@ -63,6 +63,13 @@ class Spool:
                 self._files.append(file)
             self._blocks = []
 
+    def discard(self) -> None:
+        """Set memory and disk free; the rows are gone."""
+        self._blocks = []
+        for file in self._files:
+            file.unlink()
+        self._files = []
+
     def blocks(self, columns: tuple[str, ...] = tuple(_DTYPES)) -> Iterator[Block]:
         """The rows again, in order, block by block."""
         for file in self._files:

@@ -24,7 +24,7 @@ from trainforensics.store import schema
 from trainforensics.store.assembly import Life, Member, Plan, assemble, wandb_id
 from trainforensics.store.staging import NO_TIME, Block, Staged, stage
 
-Progress = Callable[[str, int, int], None]
+Part = tuple[Candidate, Path, Mapping[str, str]]  # what to read, where to stage it, --map
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,59 +35,76 @@ class Imported:
     skipped: tuple[Skipped, ...]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Draft:
+    """A run whose points are written, in a folder that is not its own yet; what it can borrow comes later."""
+
+    plan: Plan
+    folder: Path
+    logs: Path
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Drafts:
+    """What one candidate gave: its runs, and everything that was read (the points set free)."""
+
+    candidate: Candidate
+    runs: tuple[Draft, ...]
+    staged: tuple[Staged, ...]
+
+
+# Calls `function` with each part, in order; the engine passes one that uses a process pool.
+RunParts = Callable[[Callable[[Part], Drafts], Sequence[Part]], Iterable[Drafts]]
+
+
 def import_candidates(
-    candidates: Sequence[Candidate], store: Path, options: Mapping[str, str], progress: Progress | None = None
+    candidates: Sequence[Candidate], store: Path, options: Mapping[str, str], run_parts: RunParts = map
 ) -> Imported:
     """Write every run of the candidates into `store`, replacing runs of the same name.
 
     Metrics files become runs; a candidate without a number lends its manifests, configuration and events to every run
-    at or below its folder.
+    at or below its folder. Memory is bounded by the candidate that is being read.
     """
     staging = store / f".staging-{uuid.uuid4().hex[:8]}"
+    parts = [(candidate, staging / f"{i:06d}", options) for i, candidate in enumerate(candidates)]
     staging.mkdir(parents=True)
     try:
-        staged = _stage_all(candidates, staging, dict(options), progress)
-        plans, skipped = _plan_all(staged)
-        for candidate, plan in plans:
-            _write_run(store, candidate, plan)
-        names = tuple(plan.name for _, plan in plans)
-        _write_manifest(store, names)
+        drafts = list(run_parts(import_candidate, parts))
+        skipped = _lend(drafts)
+        names = _commit(store, [draft for made in drafts for draft in made.runs])
         return Imported(names, tuple(skipped))
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def _stage_all(
-    candidates: Sequence[Candidate], folder: Path, options: dict[str, str], progress: Progress | None
-) -> list[tuple[Candidate, list[Staged]]]:
+def import_candidate(part: Part) -> Drafts:
+    """Read the sources of one candidate, decide which runs they are, and write their points."""
+    candidate, staging, options = part
+    staging.mkdir()
     importers = {module.FORMAT: module for module in registry.importers().modules}
-    total = sum(len(candidate.sources) for candidate in candidates)
-    done, result = 0, []
-    for candidate in candidates:
-        staged = []
-        for source in candidate.sources:
-            if progress is not None:
-                progress(f"{candidate.name}: {source.label}", done, total)
-            staged.append(stage(importers[source.format], source, folder, f"{done:06d}", options))
-            done += 1
-        result.append((candidate, staged))
-    return result
+    staged = tuple(
+        stage(importers[source.format], source, staging, f"{number:06d}", dict(options))
+        for number, source in enumerate(candidate.sources)
+    )
+    runs = []
+    for number, plan in enumerate(assemble(candidate.name, staged)):
+        folder = staging / f"run-{number}"
+        _write_series(folder, plan)
+        runs.append(Draft(plan, folder, candidate.folder.absolute()))
+    for source in staged:
+        source.spool.discard()
+    return Drafts(candidate, tuple(runs), staged)
 
 
-def _plan_all(imported: list[tuple[Candidate, list[Staged]]]) -> tuple[list[tuple[Candidate, Plan]], list[Skipped]]:
-    """Runs to write; what has no numbers itself is lent to the runs it serves, or skipped."""
-    plans: list[tuple[Candidate, Plan]] = []
-    taken: set[str] = set()
-    for candidate, staged in imported:
-        for plan in assemble(candidate.name, staged):
-            plan.name = _unique(plan.name, taken)
-            plans.append((candidate, plan))
+def _lend(drafts: Sequence[Drafts]) -> list[Skipped]:
+    """What has no numbers itself is lent to the runs it serves, or skipped."""
+    runs = [draft for made in drafts for draft in made.runs]
     skipped = []
-    for candidate, staged in imported:
-        served = _served(candidate, plans)
+    for made in drafts:
+        served = [draft.plan for draft in _served(made.candidate, runs)]
         for plan in served:
-            plan.checkpoints += candidate.checkpoints
-        for source in staged:
+            plan.checkpoints += made.candidate.checkpoints
+        for source in made.staged:
             if source.points:
                 continue
             users = _users(source, served) if source.has_context else []
@@ -95,7 +112,7 @@ def _plan_all(imported: list[tuple[Candidate, list[Staged]]]) -> tuple[list[tupl
                 plan.context.append(source)
             if not users:
                 skipped.append(Skipped(str(source.source.path), _unused(source)))
-    return plans, skipped
+    return skipped
 
 
 def _users(source: Staged, served: list[Plan]) -> list[Plan]:
@@ -105,16 +122,16 @@ def _users(source: Staged, served: list[Plan]) -> list[Plan]:
     return own or served
 
 
-def _served(candidate: Candidate, plans: list[tuple[Candidate, Plan]]) -> list[Plan]:
+def _served(candidate: Candidate, runs: Sequence[Draft]) -> list[Draft]:
     """Runs at or below the folder; failing that, the only run at or below the nearest folder above that has any."""
     here = candidate.folder.absolute()
-    below = [plan for other, plan in plans if other.folder.absolute().is_relative_to(here)]
-    if below:
-        return below
-    for parent in here.parents:
-        near = [plan for other, plan in plans if other.folder.absolute().is_relative_to(parent)]
+    for folder in (here, *here.parents):
+        near = [draft for draft in runs if draft.logs.is_relative_to(folder)]
+        if near and folder != here:
+            argument = candidate.name.split("/")[0]
+            return near if len(near) == 1 and near[0].plan.name.split("/")[0] == argument else []
         if near:
-            return near if len(near) == 1 and near[0].name.split("/")[0] == candidate.name.split("/")[0] else []
+            return near
     return []
 
 
@@ -137,47 +154,60 @@ def _unique(name: str, taken: set[str]) -> str:
 # --- one run -----------------------------------------------------------------------------------------------------
 
 
-def _write_run(store: Path, candidate: Candidate, plan: Plan) -> None:
-    final = store / schema.encode(plan.name)
-    folder = store / f".{uuid.uuid4().hex[:8]}.tmp"
+def _commit(store: Path, drafts: Sequence[Draft]) -> tuple[str, ...]:
+    """Complete the runs and move each to its place; the manifest last."""
+    taken: set[str] = set()
+    for draft in drafts:
+        draft.plan.name = _unique(draft.plan.name, taken)
+        _complete(draft)
+        final = store / schema.encode(draft.plan.name)
+        shutil.rmtree(final, ignore_errors=True)
+        draft.folder.rename(final)
+    names = tuple(draft.plan.name for draft in drafts)
+    _write_manifest(store, {**read_manifest(store), **{name: schema.encode(name) for name in names}})
+    return names
+
+
+def _write_series(folder: Path, plan: Plan) -> None:
+    """The points of a run and the table of its series."""
     (folder / schema.POINTS_FOLDER).mkdir(parents=True)
     series: list[dict[str, Any]] = []
-    sources: list[dict[str, Any]] = []
     for number, member in enumerate(plan.members):
-        prefix = plan.series_prefix(member.unit)
-        _write_points(folder / schema.POINTS_FOLDER, number, member, prefix, series)
-        points = sum(stats.n for stats in member.unit.stats.values())
-        sources.append(_source_entry(member.unit.staged, points, len(member.unit.stats), member.stream))
-    everything = list(dict.fromkeys([*(member.unit.staged for member in plan.members), *plan.context]))
-    sources += [_source_entry(staged) for staged in plan.context]
+        _write_points(folder / schema.POINTS_FOLDER, number, member, plan.series_prefix(member.unit), series)
     pl.DataFrame(series, schema.SERIES).write_parquet(folder / schema.SERIES_FILE)
+
+
+def _complete(draft: Draft) -> None:
+    """Everything of a run but its points: events, manifest, and what run.json says."""
+    plan, folder = draft.plan, draft.folder
+    everything = list(dict.fromkeys([*(member.unit.staged for member in plan.members), *plan.context]))
     _write_events(folder / schema.EVENTS_FILE, everything)
     _link_batches(folder / schema.BATCHES_FOLDER, [path for staged in everything for path in staged.batches])
+    sources = [_source_entry(member.unit.staged, member) for member in plan.members]
     document = {
         "schema": schema.STORE_SCHEMA,
         "run": plan.name,
-        "logs": str(candidate.folder.absolute()),
+        "logs": str(draft.logs),
         "axis": asdict(_axis(plan)),
         "grouping": plan.grouping,
-        "sources": sources,
+        "sources": [*sources, *(_source_entry(staged) for staged in plan.context)],
         "segments": [asdict(segment) for segment in _segments(plan.members)],
         "checkpoints": [asdict(checkpoint) for checkpoint in _in_order(plan.checkpoints)],
         "config": _merged_config(everything),
     }
     text = json.dumps(document, ensure_ascii=False, default=str, indent=1)
     (folder / schema.RUN_FILE).write_text(text, encoding="utf-8", errors="backslashreplace")
-    if final.exists():
-        shutil.rmtree(final)
-    folder.rename(final)
 
 
-def _source_entry(staged: Staged, points: int = 0, series: int = 0, stream: int | None = None) -> dict[str, Any]:
+def _source_entry(staged: Staged, member: Member | None = None) -> dict[str, Any]:
+    """A source as run.json lists it; without a member it only lends what it says."""
+    stats = member.unit.stats.values() if member is not None else ()
     return {
         "path": staged.source.label,
         "format": staged.source.format,
-        "points": points,
-        "stream": stream,
-        "series": series,
+        "points": sum(series.n for series in stats),
+        "stream": member.stream if member is not None else None,
+        "series": len(stats),
         "warnings": [asdict(warning) for warning in staged.warnings],
     }
 
@@ -287,7 +317,7 @@ def _link_batches(folder: Path, parts: list[Path]) -> None:
         return
     folder.mkdir()
     for part in parts:
-        target = folder / part.name
+        target = folder / f"{part.parent.name}-{part.name}"
         try:
             os.link(part, target)
         except OSError:
@@ -297,14 +327,12 @@ def _link_batches(folder: Path, parts: list[Path]) -> None:
 # --- the manifest ------------------------------------------------------------------------------------------------
 
 
-def _write_manifest(store: Path, imported: Iterable[str]) -> None:
+def _write_manifest(store: Path, runs: Mapping[str, str]) -> None:
     """List the store's runs; written to a temporary name and renamed, so that a store is complete or not there."""
-    runs = {**read_manifest(store), **{name: schema.encode(name) for name in imported}}
     temporary = store / f"{schema.MANIFEST}.tmp"
     document = {"schema": schema.STORE_SCHEMA, "runs": runs}
-    temporary.write_text(
-        json.dumps(document, ensure_ascii=False, indent=1), encoding="utf-8", errors="backslashreplace"
-    )
+    text = json.dumps(document, ensure_ascii=False, indent=1)
+    temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
     temporary.replace(store / schema.MANIFEST)
 
 
@@ -323,8 +351,6 @@ def drop_runs(store: Path, names: Iterable[str]) -> None:
     gone = {name: runs.pop(name) for name in list(names) if name in runs}
     if not gone:
         return
-    temporary = store / f"{schema.MANIFEST}.tmp"
-    temporary.write_text(json.dumps({"schema": schema.STORE_SCHEMA, "runs": runs}, ensure_ascii=False, indent=1))
-    temporary.replace(store / schema.MANIFEST)
+    _write_manifest(store, runs)
     for folder in gone.values():
         shutil.rmtree(store / folder, ignore_errors=True)
