@@ -14,6 +14,7 @@ from trainforensics.model import (
     Blame,
     CrossRunFinding,
     DetectorError,
+    Evidence,
     Incident,
     NotJudged,
     ReadWarning,
@@ -110,6 +111,18 @@ def test_an_undecided_run_says_why() -> None:
 def test_kinds_with_the_same_reason_share_a_row() -> None:
     gaps = tuple(NotJudged(kind, "not logged: val_loss", "log val_loss") for kind in ("val-jump", "val-divergence"))
     assert "| val-jump, val-divergence | not logged: val_loss | val_loss |" in render_run(make_run(not_judged=gaps))
+
+
+def test_gaps_in_what_was_logged_are_told_once_and_not_as_a_remark() -> None:
+    evidence = (
+        Evidence("checkpoints", None, None, None, "no checkpoint is known; log the saves"),
+        Evidence("outcomes", None, 1.0, 0.0, "not judged: val-jump (not logged: val_loss)"),
+    )
+    gap = make_incident("coverage-gap", None, evidence=evidence)
+    report = render_run(make_run(gap, not_judged=(NotJudged("val-jump", "not logged: val_loss", ""),)))
+    assert "Remarks" not in sections(report)
+    assert "- No checkpoint is known; log the saves." in report
+    assert report.count("not logged: val_loss") == 1
 
 
 def test_the_most_urgent_incident_comes_first_and_low_ones_are_a_line_each() -> None:

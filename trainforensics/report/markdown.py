@@ -24,6 +24,7 @@ MAX_CONFIG_LINES = 200
 MAX_BATCHES = 40
 BATCH_COLUMNS = ("step", "rank", "batch_id", "shard", "doc", "domain", "language", "seq_len", "tokens", "loss")
 MAX_COLUMNS = 12
+COVERAGE = "coverage-gap"
 BASIS = {
     "logged": "known from the batch log",
     "reconstructed": "reconstructed from the sampler's configuration",
@@ -39,7 +40,8 @@ def render_run(result: RunResult, figures: Mapping[str, str] | None = None) -> s
         result=result,
         figures=figures or {},
         alarms=alarms,
-        remarks=[page for page in narrative.pages(result) if page not in alarms],
+        remarks=[page for page in narrative.remarks(result) if page.root.kind != COVERAGE],
+        uncovered=_uncovered(result),
         full_pages=narrative.FULL_PAGES,
         lost=_lost(alarms),
         gaps=_grouped(result.not_judged),
@@ -137,6 +139,12 @@ def _grouped(gaps: Iterable[NotJudged]) -> list[dict[str, str]]:
     return [
         {"kinds": ", ".join(kinds), "reason": reason, "log_next_time": log} for (reason, log), kinds in rows.items()
     ]
+
+
+def _uncovered(result: RunResult) -> list[str]:
+    """What coverage-gap misses besides the kinds not judged, which have a table of their own."""
+    remarks = [page.root for page in narrative.remarks(result) if page.root.kind == COVERAGE]
+    return [item.text for root in remarks for item in root.evidence if item.signal != "outcomes"]
 
 
 def _data_line(blame: Blame, result: RunResult) -> Markdown:

@@ -75,6 +75,11 @@ def alarms(result: RunResult) -> list[Page]:
     return [page for page in pages(result) if is_alarm(page.root.severity)]
 
 
+def remarks(result: RunResult) -> list[Page]:
+    """The pages of low severity."""
+    return [page for page in pages(result) if not is_alarm(page.root.severity)]
+
+
 def figure_paths(result: RunResult) -> dict[str, str]:
     """Every figure a run's report can show: "timeline" or an incident's id -> path relative to the report."""
     shown = [page for page in alarms(result)[:FULL_PAGES] if page.root.onset_step is not None]
