@@ -17,9 +17,11 @@ def analyze(paths: str | Path | Iterable[str | Path], **settings: Any) -> Result
     """Judge the runs below `paths`, as `trainforensics analyze` does, and return what was found.
 
     `settings` are fields of `trainforensics.config.Settings` (`out`, `select`, `ignore`, `map`, `jobs`, `plots`,
-    `params` ...; `jobs` is 1 unless given); the rest comes from the environment and the configuration file. Store, results and reports
-    are written under `out` (default `trainforensics-out/`). Raises `trainforensics.errors.UsageError` for a path or a
-    setting that is wrong and `CannotJudgeError` where there is nothing to judge.
+    `params` ...); the rest comes from the environment and the configuration file, but `jobs` is 1 unless given here.
+    Store, results and reports are written under `out` (default `trainforensics-out/`).
+
+    Raises `trainforensics.errors.UsageError` for a wrong path or setting and `CannotJudgeError` where there is
+    nothing to judge.
 
     Example:
         >>> result = trainforensics.analyze("runs/", out="report", plots=False)  # doctest: +SKIP
