@@ -40,9 +40,12 @@ def thin(step: Ints, value: Floats, buckets: int = BUCKETS) -> Ints:
         return np.arange(n)
     edges = np.searchsorted(step, np.linspace(step[0], step[-1], buckets + 1)[1:-1])
     starts = np.unique(np.concatenate(([0], edges[edges < n])))
-    order = np.lexsort((value, np.repeat(np.arange(len(starts)), np.diff([*starts, n]))))
-    lasts = np.append(starts[1:], n) - 1
-    return np.unique(np.concatenate((starts, lasts, order[starts], order[lasts])))
+    bucket = np.repeat(np.arange(len(starts)), np.diff(starts, append=n))
+    kept = [starts, np.append(starts[1:], n) - 1]
+    for extreme in (np.minimum, np.maximum):
+        hits = np.flatnonzero(value == extreme.reduceat(value, starts)[bucket])
+        kept.append(hits[np.diff(bucket[hits], prepend=-1) > 0])
+    return np.unique(np.concatenate(kept))
 
 
 def limits(value: Floats, *, allow_log: bool = True) -> Limits:

@@ -65,7 +65,7 @@ def draw(result: RunResult, signals: Signals, folder: Path) -> dict[str, str]:
     for name, figure in _figures(result, signals, paths):
         target = folder / paths[name]
         target.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(target, format="png")
+        figure.savefig(target, format="png", pil_kwargs={"compress_level": 3})
         drawn[name] = paths[name]
     return drawn
 
