@@ -36,7 +36,7 @@ _LITERALS = tuple(
     )
     if not (sign and state == NULL)
 )
-_LITERAL_STARTS = np.frombuffer(b"NnIi", np.uint8)
+_STARTS_LITERAL = np.isin(np.arange(256), np.frombuffer(b"NnIi", np.uint8))
 _SAMPLED_LINES = 48
 
 
@@ -78,7 +78,7 @@ def _blank_literals(data: bytes, text: Bytes, colons: NDArray[np.int64]) -> tupl
     first = text[values]
     signed = first == _MINUS
     first = np.where(signed, text[np.minimum(values + 1, len(text) - 1)], first)
-    places = np.flatnonzero(np.isin(first, _LITERAL_STARTS))
+    places = np.flatnonzero(_STARTS_LITERAL[first])
     if not len(places):
         return data, []
     left = np.ones(len(places), bool)

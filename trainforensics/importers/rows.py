@@ -375,13 +375,14 @@ class _Shared:
         return [(name, rows & ~self.validation), (f"val/{name}", rows & self.validation)]
 
     def points(self, name: str, cells: Cells, rows: NDArray[np.bool_], rank: int | None) -> Points:
-        state = cells.state[rows]
+        pick: slice | NDArray[np.bool_] = slice(None) if rows.all() else rows  # a slice copies nothing
+        state = cells.state[pick]
         return Points(
             name=name,
-            step=self.step[rows],
-            value=cells.number[rows],
-            seq=self.seq[rows],
-            wall_time=None if self.wall is None else self.wall[rows],
+            step=self.step[pick],
+            value=cells.number[pick],
+            seq=self.seq[pick],
+            wall_time=None if self.wall is None else self.wall[pick],
             state=state if state.any() else None,
             segment=np.full(len(state), self.segment, np.int32) if self.segment else None,
             rank=rank,
