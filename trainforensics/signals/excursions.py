@@ -13,6 +13,7 @@ import numpy as np
 
 from trainforensics.model import Recovery
 from trainforensics.signals.curve import Curve, Floats
+from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.pyramid import MIN_HEIGHT, Candidate, Pyramid, pyramid
 from trainforensics.signals.trend import WINDOW, log_space, moving_median
 
@@ -21,6 +22,7 @@ MIN_VISIBLE = 2.0  # a rise of less than this many widths of the point-to-point 
 FEW_POINTS = 3  # a climb to half its height within this many logged points is sudden
 SHARP = 2  # blocks: a jump that climbs within so few is measured on a finer scale
 SETTLED = 8  # points from an onset on before "it does not come back" may be said
+ERUPTION = 5.0  # widths of the noise in the 16 points before: in a stormy stretch high points are ordinary
 LOOKBACK = 1024  # blocks before a candidate in which its ground is sought
 OUTSIDE = {1: 3.0}  # noise widths of the smoothed series that count as outside: 3 for single points, 2 for medians
 
@@ -97,6 +99,9 @@ def _measure(series: Pyramid, candidate: Candidate, limit: int, logged: bool) ->
         return None
     inside = np.flatnonzero(smooth[: peak + 1] <= before + OUTSIDE.get(scale, 2.0) * noise)
     onset = int(inside[-1]) + 1 if len(inside) else 0
+    shortly_before = series.values[max(0, first + onset - WINDOW) : first + onset]
+    if height < ERUPTION * robust_sigma(shortly_before) / np.sqrt(scale):
+        return None
     rise = int(np.argmax(smooth[onset : peak + 1] >= before + 0.5 * height))
     if candidate.jump and scale > 1 and rise <= SHARP * scale:
         return None
