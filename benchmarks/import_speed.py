@@ -1,7 +1,7 @@
 """How fast logs are read, against the readers people use: `python benchmarks/import_speed.py [--scale 0.1]`.
 
 Every row of the table is measured in this one process, on files made in a temporary folder. Ratios, not seconds, are
-what carries over to another machine; each reader runs `--repeat` times and its fastest run counts.
+what carries over to another machine; the readers take turns `--repeat` times, and the fastest run of each counts.
 """
 
 from __future__ import annotations
@@ -40,14 +40,16 @@ class Row:
     points: int
 
 
-def fastest(repeat: int, read: Callable[[], int]) -> tuple[float, int]:
-    """Seconds of the fastest of `repeat` runs, and the points read."""
-    best, points = math.inf, 0
+def measure(readers: dict[str, Callable[[], int]], repeat: int) -> list[Row]:
+    """Run the readers in turn, `repeat` times, and keep each one's fastest run: what disturbs one disturbs all."""
+    best = {name: Row(name, math.inf, 0) for name in readers}
     for _ in range(repeat):
-        start = time.perf_counter()
-        points = read()
-        best = min(best, time.perf_counter() - start)
-    return best, points
+        for name, read in readers.items():
+            start = time.perf_counter()
+            points = read()
+            row = Row(name, time.perf_counter() - start, points)
+            best[name] = min(best[name], row, key=lambda row: row.seconds)
+    return list(best.values())
 
 
 def own(read: Callable[[Source], Iterator[Any]], path: Path) -> int:
@@ -129,12 +131,14 @@ def tensorboard_rows(folder: Path, points: int, repeat: int) -> list[Row]:
     path = folder / "run" / "events.out.tfevents.1700000000.host.1.0"
     path.parent.mkdir()
     write_event_file(path, points)
-    rows = [Row("trainforensics", *fastest(repeat, lambda: own(tensorboard.read, path)))]
-    rows.append(Row("trainforensics, into the Parquet store", *fastest(repeat, lambda: into_store(path))))
-    rows.append(Row("TensorBoard data server", *fastest(repeat, lambda: with_data_server(path, points))))
-    rows.append(Row("TensorBoard EventFileLoader", *fastest(1, lambda: with_event_file_loader(path))))
-    rows.append(Row("tbparse", *fastest(1, lambda: with_tbparse(path))))
-    return rows
+    readers = {
+        "trainforensics": lambda: own(tensorboard.read, path),
+        "trainforensics, into the Parquet store": lambda: into_store(path),
+        "TensorBoard data server": lambda: with_data_server(path, points),
+        "TensorBoard EventFileLoader": lambda: with_event_file_loader(path),
+        "tbparse": lambda: with_tbparse(path),
+    }
+    return measure(readers, repeat)
 
 
 # --- W&B -----------------------------------------------------------------------------------------------------------
@@ -206,10 +210,11 @@ def wandb_rows(folder: Path, points: int, repeat: int) -> list[Row]:
     """The readers of a `.wandb` file."""
     path = folder / "run-bench.wandb"
     write_wandb_file(path, points // 7)
-    return [
-        Row("trainforensics", *fastest(repeat, lambda: own(wandb.read, path))),
-        Row("loop over wandb.proto records", *fastest(repeat, lambda: with_protobuf_loop(path))),
-    ]
+    readers = {
+        "trainforensics": lambda: own(wandb.read, path),
+        "loop over wandb.proto records": lambda: with_protobuf_loop(path),
+    }
+    return measure(readers, repeat)
 
 
 # --- JSON lines ----------------------------------------------------------------------------------------------------
@@ -246,22 +251,23 @@ def json_rows(folder: Path, rows: int, repeat: int) -> list[Row]:
     plain, with_nan = folder / "plain.jsonl", folder / "nan.jsonl"
     write_json_lines(plain, rows, 0.0)
     write_json_lines(with_nan, rows, 0.01)
-    return [
-        Row("trainforensics", *fastest(repeat, lambda: into_store(plain))),
-        Row("trainforensics, NaN in 1 % of the lines", *fastest(repeat, lambda: into_store(with_nan))),
-        Row("polars.read_ndjson and write_parquet", *fastest(repeat, lambda: with_polars(plain))),
-    ]
+    readers = {
+        "trainforensics": lambda: into_store(plain),
+        "trainforensics, NaN in 1 % of the lines": lambda: into_store(with_nan),
+        "polars.read_ndjson and write_parquet": lambda: with_polars(plain),
+    }
+    return measure(readers, repeat)
 
 
 # --- the table -----------------------------------------------------------------------------------------------------
 
 
 def table(title: str, rows: list[Row]) -> str:
-    """A Markdown table; the last column says how many times faster ours is."""
+    """A Markdown table; the last column compares with the first row's time."""
     lines = [
         f"### {title}",
         "",
-        "| reader | points | seconds | points/s | ours is faster by |",
+        "| reader | points | seconds | points/s | times the first |",
         "|---|--:|--:|--:|--:|",
     ]
     for row in rows:

@@ -22,12 +22,17 @@ START_TIME = 1.7e9
 
 def write_events(path: Path, events: Iterable[Event]) -> list[Span]:
     """Write an event file through TensorBoard's own record writer; first and last byte (exclusive) of each record."""
+    return write_event_payloads(path, [event.SerializeToString() for event in events])
+
+
+def write_event_payloads(path: Path, payloads: Iterable[bytes]) -> list[Span]:
+    """As `write_events`, with whatever bytes."""
     spans = []
     with path.open("wb") as stream:
         writer = RecordWriter(stream)
-        for event in events:
+        for payload in payloads:
             start = stream.tell()
-            writer.write(event.SerializeToString())
+            writer.write(payload)
             spans.append((start, stream.tell()))
     return spans
 
@@ -72,8 +77,13 @@ def history_record(row: Mapping[str, Any], number: int = 1, nested: bool = True)
 
 def write_wandb(path: Path, records: Sequence[Any]) -> list[list[Span]]:
     """Write records as a `.wandb` file; the spans of each record's chunks."""
+    return write_wandb_payloads(path, [record.SerializeToString() for record in records])
+
+
+def write_wandb_payloads(path: Path, payloads: Iterable[bytes]) -> list[list[Span]]:
+    """As `write_wandb`, with whatever bytes."""
     data = bytearray(b":W&B\xe1\xbe\x00")
-    spans = [_append_record(data, record.SerializeToString()) for record in records]
+    spans = [_append_record(data, payload) for payload in payloads]
     path.write_bytes(data)
     return spans
 

@@ -19,8 +19,10 @@ from logwriters import (
     scalar_event,
     tensor_event,
     version_event,
+    write_event_payloads,
     write_events,
     write_wandb,
+    write_wandb_payloads,
 )
 
 from trainforensics.importers import tensorboard, wandb
@@ -186,3 +188,45 @@ def test_read_size_of_the_log_does_not_matter(wandb_log: Log, block: int, at: in
         return [p for batch in read_batches(io.BytesIO(data), data[:7], read_bytes) for p in batch.payloads]
 
     assert payloads(block) == payloads(1 << 20)
+
+
+def mutants(payload: bytes) -> st.SearchStrategy[bytes]:
+    """The payload with some bytes replaced, or cut, or any bytes at all."""
+
+    def changed(changes: dict[int, int]) -> bytes:
+        return bytes(changes.get(place, byte) for place, byte in enumerate(payload))
+
+    places = st.integers(0, len(payload) - 1)
+    return st.one_of(
+        st.dictionaries(places, st.integers(0, 255), min_size=1, max_size=4).map(changed),
+        places.map(lambda cut: payload[:cut]),
+        st.binary(max_size=60),
+    )
+
+
+EVENT = tensor_event("loss", 3, 0.5).SerializeToString()
+ROW = history_record({"_step": 1, "loss": 0.5, "h.a": 1, "text": "x"}).SerializeToString()
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(mutants(EVENT), min_size=1, max_size=4))
+def test_sound_records_with_nonsense_inside_cost_themselves_alone(
+    tmp_path_factory: pytest.TempPathFactory, payloads: list[bytes]
+) -> None:
+    path = tmp_path_factory.mktemp("tb") / "events.out.tfevents.1"
+    good = [scalar_event("good", step, value_at(step)).SerializeToString() for step in range(3)]
+    write_event_payloads(path, [good[0], *payloads, *good[1:]])
+    found = points_of(tensorboard.read(Source(path, path.name)))
+    assert found["good"] == [(step, value_at(step)) for step in range(3)]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(mutants(ROW), min_size=1, max_size=4))
+def test_sound_rows_with_nonsense_inside_cost_themselves_alone(
+    tmp_path_factory: pytest.TempPathFactory, payloads: list[bytes]
+) -> None:
+    path = tmp_path_factory.mktemp("wb") / "run-abc.wandb"
+    good = [history_record({"_step": step, "good": value_at(step)}).SerializeToString() for step in range(3)]
+    write_wandb_payloads(path, [good[0], *payloads, *good[1:]])
+    found = points_of(wandb.read(Source(path, path.name)))
+    assert [value for _, value in found["good"]] == [value_at(step) for step in range(3)]

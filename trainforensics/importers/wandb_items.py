@@ -89,7 +89,7 @@ class Columns:
         """A value that is no JSON number. Text that is no number, media and tables are no metrics."""
         try:
             found = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return
         self._add_value(column, found, row)
 
@@ -160,7 +160,7 @@ def nested(items: Iterable[tuple[Path, bytes]]) -> dict[str, Any]:
     for path, value in items:
         try:
             found = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             found = text(value)
         level = root
         for name in path[:-1]:
