@@ -27,7 +27,7 @@ from trainforensics.blame.windows import (
     report_window,
     symptom_steps,
 )
-from trainforensics.model import Blame, Incident, Suspect
+from trainforensics.model import Blame, Incident, Suspect, SuspectType
 from trainforensics.signals import Signals
 from trainforensics.signals.curve import Ints
 
@@ -35,10 +35,11 @@ WHAT_TO_LOG = (
     "log one row per batch with step, rank, shard and document ids (Parquet, CSV or JSONL beside the log) to have the "
     "data named"
 )
+NEAR = 200  # windows to either side for a step asked about: an answer at once matters more than a fine comparison
 MAX_BATCHES = 32
 MAX_SUSPECTS = 20
 IN_MEMORY = 1_000_000  # manifest rows, some 200 MB with eight documents a row
-RANK_KINDS = frozenset({"rank-divergence", "straggler", "throughput-drop", "hang", "hardware-fault"})
+RANK_KINDS = frozenset({"rank-divergence", "straggler", "throughput-drop", "hang", "hardware-fault", "expert-collapse"})
 SLOW_KINDS = frozenset({"straggler", "throughput-drop", "hang"})
 
 # Odds that the data of the window made an incident of this kind, before any evidence. A burst or a NaN out of a quiet
@@ -94,7 +95,7 @@ def at_step(
     if not isinstance(manifest, Manifest):
         return Blame((span.after + 1, span.upto), None, note=f"{manifest}; {WHAT_TO_LOG}")
     move = first_mover(signals, span.after, span.upto) if rank is None else None
-    near = Neighbourhood(Units(manifest, grid), span, rank)
+    near = Neighbourhood(Units(manifest, grid), span, rank, NEAR)
     candidates = near.candidates(history=False)
     suspects = [c.suspect(OTHERWISE, "") for named in candidates.values() for c in named]
     shown = _ordered([*_rank_suspects(move), *suspects])
@@ -234,11 +235,14 @@ def _rank_suspects(move: RankMove | None) -> list[Suspect]:
 
 
 def _scope_suspects(incident: Incident) -> list[Suspect]:
-    """The rank in whose own series the incident was found."""
-    if incident.scope.rank is None or incident.onset_step is None:
-        return []
+    """The rank or expert in whose own series the incident was found."""
+    steps = () if incident.onset_step is None else (incident.onset_step,)
     why = f"the incident lies in its own series {incident.series}"
-    return [Suspect("rank", str(incident.scope.rank), 0.8, None, (incident.onset_step,), why)]
+    named: tuple[tuple[SuspectType, int | None], ...] = (
+        ("rank", incident.scope.rank),
+        ("expert", incident.scope.expert),
+    )
+    return [Suspect(kind, str(number), 0.8, None, steps, why) for kind, number in named if number is not None]
 
 
 def _ordered(suspects: list[Suspect]) -> tuple[Suspect, ...]:

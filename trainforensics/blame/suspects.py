@@ -171,14 +171,14 @@ def _explained_away(tests: list[_Test], events: Ints, units: Units) -> list[_Tes
 
 
 class Neighbourhood:
-    """One window against up to `REACH` others of its own width on either side."""
+    """One window against up to `reach` others of its own width on either side."""
 
-    def __init__(self, units: Units, window: Window, rank: int | None = None) -> None:
+    def __init__(self, units: Units, window: Window, rank: int | None = None, reach: int = REACH) -> None:
         manifest, grid = units.manifest, units.grid
         width = max(1, window.upto - window.after)
         at = int(units.of(np.array([window.upto]))[0])
-        low = int(grid[max(0, at - REACH)]) - width
-        high = max(window.upto, int(grid[min(len(grid) - 1, at + REACH)]))
+        low = int(grid[max(0, at - reach)]) - width
+        high = max(window.upto, int(grid[min(len(grid) - 1, at + reach)]))
         self.units, self.window = units, window
         self.rank = rank if "rank" in manifest.columns else None
         # windows of the same width laid out from the incident's own, which is number 0

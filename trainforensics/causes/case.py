@@ -44,6 +44,7 @@ class Movement:
 class Rate:
     """The learning rate around an onset. `jump`: largest factor between neighbouring points there; 1.0 without one.
 
+    `ramp`: how many-fold it rose in one go up to the onset, from `ramp_from` on, later than in the first points.
     `first`: first logged step; `warmup`: steps until 95 % of the highest rate so far, 0 for a run that starts there.
     """
 
@@ -54,6 +55,8 @@ class Rate:
     first: int
     warmup: int
     warming: bool
+    ramp: float
+    ramp_from: int
 
     @property
     def share(self) -> float:
@@ -246,6 +249,15 @@ class Case:
         """How often the incident happened."""
         return max(1, len(self.incident.occurrences))
 
+    @cached_property
+    def period(self) -> int | None:
+        """Steps between occurrences that come like clockwork, three or more of them; else None."""
+        gaps = np.diff(np.array(sorted(self.incident.occurrences), dtype=np.float64))
+        if len(gaps) < 2:
+            return None
+        usual = float(np.median(gaps))
+        return int(usual) if float(np.abs(gaps - usual).max()) <= max(2 * self.cadence, 0.05 * usual) else None
+
     def suspect(self, *types: str) -> Suspect | None:
         """The likeliest suspect of some types, None without blame."""
         if self.incident.blame is None:
@@ -360,16 +372,41 @@ def _rate(curve: Curve, onset: int, cadence: int) -> Rate | None:
     so_far = curve.value[: at + 1]
     peak = float(np.max(so_far))
     reached = int(np.flatnonzero(so_far >= 0.95 * peak)[0])
-    jump, jump_step = 1.0, int(curve.step[at])
+    foot = _foot(so_far)
+    from_start = foot <= 1 and so_far[0] < 0.5 * peak
+    warmup = int(curve.step[reached] - curve.step[0]) if so_far[0] < 0.5 * peak else 0
+    top = int(np.flatnonzero(so_far >= 0.999 * peak)[0])
+    recent = at - top <= max(3, top // 10) and (from_start or _foot(so_far[: top + 1]) <= 1)
+    jump, jump_step = _jump(curve, at)
+    ramp = float(so_far[-1] / so_far[foot]) if foot > EARLY_POINTS and so_far[foot] > 0 else 1.0
+    return Rate(
+        float(so_far[-1]),
+        peak,
+        jump,
+        jump_step,
+        int(curve.step[0]),
+        warmup,
+        warmup > cadence and recent,
+        ramp if ramp > LR_JUMP else 1.0,
+        int(curve.step[foot]),
+    )
+
+
+def _foot(value: Floats) -> int:
+    """Index at which the rise that ends `value` began; the last index where it does not rise."""
+    falls = np.flatnonzero(np.diff(value) <= 0)
+    return int(falls[-1]) + 1 if len(falls) else 0
+
+
+def _jump(curve: Curve, at: int) -> tuple[float, int]:
+    """Largest factor between neighbouring points around an index that the points before never took, and its step."""
+    jump, step = 1.0, int(curve.step[at])
     for i in range(max(4, at - 3), min(len(curve), at + 2)):  # what changes from the first points on is a warm-up
         low, high = float(curve.value[i - 1]), float(curve.value[i])
         usual = np.diff(curve.value[max(0, i - 20) : i])
         if low > 0 and high / low > max(LR_JUMP, jump) and high - low > 3 * float(np.max(np.abs(usual), initial=0.0)):
-            jump, jump_step = high / low, int(curve.step[i])
-    warmup = int(curve.step[reached] - curve.step[0]) if so_far[0] < 0.5 * peak else 0
-    top = int(np.flatnonzero(so_far >= 0.999 * peak)[0])
-    recent = at - top <= max(3, top // 10)
-    return Rate(float(so_far[-1]), peak, jump, jump_step, int(curve.step[0]), warmup, warmup > cadence and recent)
+            jump, step = high / low, int(curve.step[i])
+    return jump, step
 
 
 def _varies(curve: Curve) -> bool:

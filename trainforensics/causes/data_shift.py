@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trainforensics.causes.case import Case
-from trainforensics.causes.evidence import gradient, rate_jump, restart
+from trainforensics.causes.evidence import gradient, periodic, rate_jump, restart
 from trainforensics.causes.weight import CLEAR, HINT, STRONG, Reason, Weight
 
 CAUSE = "data-shift"
@@ -33,7 +33,7 @@ def weigh(case: Case) -> Weight | None:
     prior = PRIORS.get(case.kind)
     if prior is None:
         return None
-    reasons = [*gradient(case, led=-HINT), *rate_jump(case, -STRONG)]
+    reasons = [*periodic(case, CLEAR), *gradient(case, led=-HINT), *rate_jump(case, -STRONG)]
     if case.kind not in ("resume-discontinuity",):
         reasons += restart(case, near=-HINT)
     for role in ("seq_len", "seq_len_max", "padding_fraction", "sampling_ratio", "batch_loss"):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trainforensics.causes.case import Case
-from trainforensics.causes.evidence import joins, rate_jump, rooted
-from trainforensics.causes.weight import CLEAR, HINT, Reason, Weight
+from trainforensics.causes.evidence import joins, periodic, rate_jump, rooted
+from trainforensics.causes.weight import CLEAR, HINT, PROOF, Reason, Weight
 
 CAUSE = "dataloader"
 PRIORS: Mapping[str, float] = {
@@ -40,7 +40,7 @@ def weigh(case: Case) -> Weight | None:
     prior = PRIORS.get(case.kind)
     if prior is None:
         return None
-    reasons = rate_jump(case, -CLEAR)
+    reasons = [*rate_jump(case, -CLEAR), *periodic(case, PROOF)]
     if case.kind == "resume-discontinuity":
         reasons += _at_resume(case)
     elif case.kind in ("data-shift", "instant-burst", "oscillation"):

@@ -35,8 +35,12 @@ def gradient(case: Case, led: float = 0.0, same: float = 0.0, quiet: float = 0.0
 
 
 def rate_jump(case: Case, points: float) -> list[Reason]:
-    """A jump of the learning rate at the onset."""
+    """A jump of the learning rate at the onset, or (half the points) a late rise up to it."""
     rate = case.rate
+    if rate is not None and rate.jump == 1.0 and rate.ramp > 1.0:
+        return _reason(
+            points / 2, f"the learning rate rose {rate.ramp:.3g}-fold from {rate.ramp_from} to {rate.now:.3g}"
+        )
     if rate is None or rate.jump == 1.0:
         return []
     return _reason(points, f"the learning rate jumped {rate.jump:.3g}-fold at {rate.jump_step}, to {rate.now:.3g}")
@@ -180,6 +184,13 @@ def rooted(case: Case, points: float, *kinds: str) -> list[Reason]:
 def recurs(case: Case, points: float) -> list[Reason]:
     """Three occurrences or more."""
     return _reason(points, f"it happened {case.recurs} times") if case.recurs >= 3 else []
+
+
+def periodic(case: Case, points: float) -> list[Reason]:
+    """Occurrences that come like clockwork."""
+    if case.period is None:
+        return []
+    return _reason(points, f"it comes back every {case.period} steps, {case.recurs} times")
 
 
 def _reason(points: float, text: str) -> list[Reason]:

@@ -10,12 +10,12 @@ from trainforensics.causes.evidence import (
     gradient,
     growth,
     lone_rank,
+    periodic,
     rate_jump,
     rate_level,
     recovery,
     restart,
     rooted,
-    start,
 )
 from trainforensics.causes.weight import CLEAR, HINT, PROOF, STRONG, Weight
 
@@ -54,6 +54,7 @@ def weigh(case: Case) -> Weight | None:
         return None
     reasons = [
         *rate_jump(case, PROOF),
+        *periodic(case, -CLEAR),
         *rooted(case, STRONG, "lr-anomaly"),
         *(gradient(case, led=CLEAR, quiet=-CLEAR) if case.kind != "oscillation" else ()),
         *rate_level(case, high=HINT, low=-CLEAR),
@@ -63,7 +64,7 @@ def weigh(case: Case) -> Weight | None:
         *lone_rank(case, -CLEAR),
     ]
     if case.kind == "nan-onset":
-        reasons += [*growth(case, climbed=CLEAR, sudden=-HINT), *start(case, early=HINT)]
+        reasons += [*growth(case, climbed=CLEAR, sudden=-HINT)]
     return Weight(
         prior,
         tuple(reasons),

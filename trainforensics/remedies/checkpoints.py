@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from trainforensics.model import CheckpointChoice, Incident, SafeCheckpoint
+from trainforensics.remedies.numbers import best_evaluation
 from trainforensics.signals import Signals
 
 SAVED = ("checkpoint", "checkpoint-saved", "save-checkpoint")
@@ -57,6 +58,18 @@ def safe_checkpoint(incident: Incident, incidents: tuple[Incident, ...], signals
     if not len(clear):
         why += f"; no checkpoint lies {margin} steps before it, so check the first steps after resuming closely"
     return SafeCheckpoint(chosen, why, _alternatives(before, chosen, sign))
+
+
+def best_checkpoint(signals: Signals) -> SafeCheckpoint | None:
+    """For over-fitting: the checkpoint nearest to the best evaluation."""
+    best, steps = best_evaluation(signals), known_checkpoints(signals)
+    if best is None:
+        return None
+    where = f"the best {best.name} ({best.value:.4g}) is at {best.step}"
+    if not steps:
+        return SafeCheckpoint(None, f"{where}, but no checkpoint is known; {HOW_TO_LOG}")
+    nearest = min(steps, key=lambda step: (abs(step - best.step), step))
+    return SafeCheckpoint(nearest, f"{where}, {abs(nearest - best.step)} steps from it")
 
 
 def _alternatives(

@@ -37,25 +37,32 @@ def setting(signals: Signals, pattern: str) -> float | None:
     return None
 
 
+def _finite(signals: Signals, role: str) -> Curve | None:
+    """The ordinary numbers of a role, None without any."""
+    curve = signals.curve(role)
+    finite = curve.only_finite() if curve is not None else None
+    return finite if finite is not None and len(finite) else None
+
+
 def rate_at(signals: Signals, step: int) -> float | None:
     """The learning rate at a step: logged, else the configured one."""
-    curve = signals.curve("learning_rate")
-    if curve is not None and len(curve):
+    curve = _finite(signals, "learning_rate")
+    if curve is not None:
         return float(curve.value[max(0, curve.at(step))])
     return setting(signals, r"lr|learning_rate|max_lr|peak_lr|base_lr")
 
 
 def warmup_steps(signals: Signals) -> int | None:
     """Steps until the learning rate first reached 95 % of its highest; 0 if it began there; None if not logged."""
-    curve = signals.curve("learning_rate")
+    curve = _finite(signals, "learning_rate")
     if curve is None or len(curve) < 3:
         configured = setting(signals, r"(lr_)?warmup(_steps|_iters)?|num_warmup_steps")
         return None if configured is None else int(configured)
-    value = curve.only_finite().value
+    value = curve.value
     top = float(value.max())
     if value[0] > 0.5 * top:
         return 0
-    return int(curve.only_finite().step[int(np.flatnonzero(value >= 0.95 * top)[0])] - curve.step[0])
+    return int(curve.step[int(np.flatnonzero(value >= 0.95 * top)[0])] - curve.step[0])
 
 
 def total_steps(signals: Signals) -> int | None:

@@ -8,9 +8,10 @@ from functools import cached_property
 
 from trainforensics.model import Incident, Remedy, SafeCheckpoint, Suspect
 from trainforensics.remedies import numbers
-from trainforensics.remedies.checkpoints import safe_checkpoint
+from trainforensics.remedies.checkpoints import best_checkpoint, safe_checkpoint
 from trainforensics.signals import Signals
 
+TIGHTER = 1.25  # a threshold already this near to the healthy norms is tight enough
 LIKELY = 0.15  # a cause at least this likely is worth acting on
 NAN_KINDS = frozenset({"nan-onset"})
 REPLAYABLE = frozenset(
@@ -63,7 +64,10 @@ def prescribe(incidents: tuple[Incident, ...], signals: Signals) -> tuple[Incide
         if not incident.is_root_alarm or incident.kind in ("coverage-gap", "import-integrity"):
             done.append(incident)
             continue
-        checkpoint = safe_checkpoint(incident, incidents, signals)
+        if incident.kind in GENERALISATION:
+            checkpoint = best_checkpoint(signals)
+        else:
+            checkpoint = safe_checkpoint(incident, incidents, signals)
         patient = Patient(incident, incidents, signals, checkpoint)
         remedies = [remedy for step in STEPS for remedy in step(patient)]
         done.append(replace(incident, safe_checkpoint=checkpoint, remediation=tuple(remedies)))
@@ -118,7 +122,7 @@ def lower_rate(patient: Patient) -> list[Remedy]:
     if patient.likely("warmup"):
         now, total = numbers.warmup_steps(patient.signals), numbers.total_steps(patient.signals)
         if now is not None and total:
-            new = max(4 * now, total // 50)
+            new = max(4 * now, round(0.02 * total))
             text = f"Lengthen warm-up from {now} to {new} steps ({new / total:.1%} of {total})"
             found.append(Remedy(text, "usual are 1-5 % of the steps, 1,000-4,000 for large models", "a quiet start"))
     return found
@@ -130,7 +134,7 @@ def clip(patient: Patient) -> list[Remedy]:
         return []
     healthy = numbers.healthy_norm(patient.signals, patient.incidents)
     now = numbers.clip_now(patient.signals)
-    if healthy is None or (now is not None and 0 < now <= healthy):
+    if healthy is None or (now is not None and 0 < now <= TIGHTER * healthy):
         return []
     action = f"Clip gradients by norm at {healthy:.3g}" + (f" (now {now:g})" if now else "")
     why = "the 95th percentile of this run's gradient norms outside incidents; a safety valve, not a diagnosis"

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from factories import make_curve, make_signals
+from hypothesis import given
+from hypothesis import strategies as st
+from incidents_factory import make_incident
+
+from trainforensics.model import Checkpoint, Event, Incident, Precursor, SafeCheckpoint
+from trainforensics.remedies.checkpoints import duration, first_sign, known_checkpoints, safe_checkpoint
+from trainforensics.signals import Signals
+
+N = 4000
+
+
+def run(*checkpoints: int, **more: object) -> Signals:
+    curve = make_curve(np.full(N, 2.0), step=np.arange(N), time=1e9 + 10.0 * np.arange(N))
+    tokens = make_curve(np.arange(N) * 1e6, "tokens_seen", step=np.arange(N))
+    return make_signals([curve, tokens], checkpoints=[Checkpoint(c, "folder") for c in checkpoints], **more)  # type: ignore[arg-type]
+
+
+def choose(incident: Incident, signals: Signals, *others: Incident) -> SafeCheckpoint:
+    found = safe_checkpoint(incident, (incident, *others), signals)
+    assert found is not None
+    return found
+
+
+def test_the_newest_that_lies_clearly_before_and_the_nearer_one_as_riskier() -> None:
+    incident = make_incident(onset=3000, precursors=(Precursor("grad_norm", 2900, 100, ""),))
+    found = choose(incident, run(1000, 1500, 2000, 2500, 2800, 3000, 3500))
+    assert found.step == 2500
+    assert [a.step for a in found.alternatives] == [2800, 2000]
+    assert "riskier" in found.alternatives[0].why
+    assert "400 steps before the first sign at 2900" in found.why
+
+
+def test_what_going_back_costs_is_said() -> None:
+    why = choose(make_incident(onset=3000), run(1000, 2000)).why
+    assert "1999 steps" in why
+    assert "2e+09 tokens" in why
+    assert "5 h 33 min" in why
+
+
+def test_a_checkpoint_after_the_first_nan_is_never_chosen() -> None:
+    nan = make_incident("grad-nan", 1900)
+    incident = make_incident("divergence", 2600, precursors=(Precursor("grad_norm", 1800, 800, ""),))
+    found = choose(incident, run(1500, 1950, 2500), nan)
+    assert found.step == 1500
+    assert all(a.step < 1900 for a in found.alternatives)
+
+
+def test_checkpoints_are_known_from_events_too() -> None:
+    assert known_checkpoints(run(100, events=[Event("checkpoint", 700), Event("text", 800)])) == (100, 700)
+
+
+def test_none_known_says_how_to_log() -> None:
+    found = choose(make_incident(onset=300), run())
+    assert found.step is None
+    assert "log each checkpoint" in found.why
+
+
+def test_all_after_the_first_sign_means_to_start_again() -> None:
+    found = choose(make_incident(onset=300), run(500, 1000))
+    assert found.step is None
+    assert "start again" in found.why
+
+
+def test_the_only_one_nearby_comes_with_a_warning() -> None:
+    found = choose(make_incident(onset=305), run(300, 1300))
+    assert found.step == 300
+    assert "closely" in found.why
+
+
+def test_without_onset_there_is_no_choice() -> None:
+    assert safe_checkpoint(make_incident(onset=None), (), run(100)) is None
+
+
+@given(st.lists(st.integers(0, N), max_size=12), st.integers(1, N), st.integers(0, 500))
+def test_a_choice_always_lies_before_every_sign(steps: list[int], onset: int, lead: int) -> None:
+    incident = make_incident(onset=onset, precursors=(Precursor("grad_norm", max(0, onset - lead), lead, ""),))
+    found = choose(incident, run(*steps))
+    chosen = [s for s in (found.step, *(a.step for a in found.alternatives)) if s is not None]
+    sign = first_sign(incident)
+    assert sign is not None
+    assert all(s < sign and s in steps for s in chosen)
+    assert (found.step is None) == (not any(s < sign for s in steps))
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(12, "12 s"), (300, "5 min"), (11_400, "3 h 10 min")])
+def test_durations(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
