@@ -94,7 +94,7 @@ def test_one_nan_blinds_nothing() -> None:
 def test_scale_of_the_loss_does_not_matter(factor: float, seed: int) -> None:
     values = hump(burst(healthy(600, seed), 150, 3), 350, 60, 1)
     plain, scaled = found(values), found(values * factor)
-    assert [(e.onset, e.peak, e.shape) for e in plain] == [(e.onset, e.peak, e.shape) for e in scaled]
+    assert [(e.onset, e.end, e.shape) for e in plain] == [(e.onset, e.end, e.shape) for e in scaled]
 
 
 @settings(max_examples=25, deadline=None)

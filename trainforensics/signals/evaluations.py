@@ -18,6 +18,7 @@ from trainforensics.signals.run import Signals
 
 MAX_POINTS = 100
 MAX_JUMP_POINTS = 400  # a jump needs neighbouring evaluations, so less may be condensed
+FEW, VERY_FEW = 12, 8  # evaluations below which second differences, and running medians, show mostly the shape
 MAD_TO_SD = 1.4826  # of a normal distribution
 _HUGE = 1e100  # larger values would overflow when squared; a curve that holds them is another kind's business
 _LOWER_IS_BETTER = re.compile(
@@ -167,13 +168,32 @@ def condense(curve: Curve, max_points: int = MAX_POINTS) -> Condensed:
     blocks = (curve.value[i : i + width] for i in index)
     value = curve.value if width == 1 else np.array([np.median(block) for block in blocks])
     noise = max(point_noise(value), point_noise(value, max(1, len(value) // 10)))
-    if len(value) >= 12:  # noise often grows or shrinks over a run: the later half may be the noisier one
+    if len(value) >= FEW:  # noise often grows or shrinks over a run: the later half may be the noisier one
         noise = max(noise, point_noise(value[len(value) // 2 :]))
-    return Condensed(index, curve.step[index], value, smooth3(value), noise)
+    elif n:
+        noise = min(noise, _wrong_way_noise(value))
+    smooth = value if len(value) < VERY_FEW else smooth3(value)
+    return Condensed(index, curve.step[index], value, smooth, noise)
+
+
+def _wrong_way_noise(value: Floats) -> float:
+    """Noise of a few evaluations from their moves against a fall to the lowest and a rise after it.
+
+    Second differences of so few points are mostly the shape itself. At least 1 % of the level: a smooth course of a
+    handful of points does not prove that there is no noise.
+    """
+    moves, lowest = np.diff(value), int(np.argmin(value))
+    wrong = np.append(moves[:lowest].clip(min=0), moves[lowest:].clip(max=0))
+    wrong = wrong[wrong != 0]
+    seen = math.sqrt(float(np.mean(wrong**2)) / 2) if len(wrong) else 0.0
+    return max(seen, 0.01 * abs(float(np.median(value))))
 
 
 def mann_kendall(value: Floats) -> float:
-    """One-sided p-value that the values rise (normal approximation with ties); 1 for fewer than 3 values."""
+    """One-sided p-value that the values rise: exact to 10 values without ties, else the normal approximation.
+
+    1 for fewer than 3 values.
+    """
     n = len(value)
     if n < 3:
         return 1.0
@@ -182,6 +202,12 @@ def mann_kendall(value: Floats) -> float:
     variance = (n * (n - 1) * (2 * n + 5) - float((ties * (ties - 1) * (2 * ties + 5)).sum())) / 18
     if variance <= 0 or s <= 0:
         return 1.0
+    if n <= 10 and ties.max() == 1:
+        pairs = n * (n - 1) // 2
+        orders = np.ones(1)
+        for k in range(2, n + 1):
+            orders = np.convolve(orders, np.ones(k))  # orders of k values by number of inversions
+        return float(orders[: (pairs - int(s)) // 2 + 1].sum() / orders.sum())
     return 0.5 * math.erfc((s - 1) / math.sqrt(2 * variance))
 
 
@@ -302,7 +328,7 @@ def level_jump(curve: Condensed, min_side: int = 3) -> Jump | None:
     elsewhere = (np.abs(np.arange(len(at)) - k) > 1) & (at >= min(n // 5, at[k]))  # start-up may do anything
     others = np.abs(excess[elsewhere])
     unrest = float(others.max()) if len(others) else 0.0
-    noise = max(point_noise(v) * math.sqrt(2), unrest / 2, 1e-9 * float(np.abs(v).max()))
+    noise = max(point_noise(v) * math.sqrt(2), unrest / 3, 1e-9 * float(np.abs(v).max()))
     scale = scale_of(v)
     level_before = float(before[k] + drift[k] * min(side, at[k]) / 2)
     return Jump(

@@ -66,6 +66,8 @@ def _bursts(values: Floats, levels: Level, scale: int) -> list[Candidate]:
     """Stretches above the higher of their two sides, highest first."""
     z = np.nan_to_num((values - np.fmax(levels.left, levels.right)) / levels.sigma, nan=0.0)
     z[np.isnan(levels.left)] = 0.0
+    if scale > 1:
+        z[np.isnan(levels.right)] = 0.0  # coarse blocks at the end of the log are judged as jumps
     usual = float(np.median(z))  # below zero on a slope, where the higher side is the one before
     bar = max(chance_height(_peaks(z - usual), MIN_HEIGHT) + usual, MIN_HEIGHT)
     stretches = _stretches(z, bar)
