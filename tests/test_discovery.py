@@ -152,3 +152,9 @@ def test_names_that_are_not_utf8(tmp_path: Path) -> None:
     odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/ab\xff"))
     log(odd / "metrics.jsonl")
     assert list(found(discover([tmp_path]))) == [f"{tmp_path.name}/ab\\udcff"]
+
+
+def test_the_surer_reader_wins_and_the_other_is_named(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "manifest.jsonl", [{"step": i, "shard": f"s{i}", "doc_ids": [i]} for i in range(20)])
+    (candidate,) = discover([tmp_path]).candidates
+    assert [(s.format, s.others) for s in candidate.sources] == [("manifest", ("jsonl",))]

@@ -54,7 +54,7 @@ _HF_RUN_DATE = re.compile(r"^[A-Z][a-z]{2}\d{2}_\d{2}-\d{2}-\d{2}_")
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file that an importer claims. `label` is its path relative to the run; `others` claimed it less surely."""
+    """A file that an importer claims. `label` is its path relative to the run; `others` claim it nearly as surely."""
 
     path: Path
     label: str
@@ -282,7 +282,9 @@ def _claim(path: Path, label: str, walk: _Walk, given: bool) -> SourceFile | Non
         walk.skip(path, _guess(head))
         return None
     confidence, importer = claims[0]
-    return SourceFile(path, _text(label), importer.FORMAT, confidence, tuple(other.FORMAT for _, other in claims[1:]))
+    return SourceFile(
+        path, _text(label), importer.FORMAT, confidence, tuple(o.FORMAT for c, o in claims[1:] if 2 * c > confidence)
+    )
 
 
 def _claims(head: Head) -> Iterator[tuple[float, ModuleType]]:

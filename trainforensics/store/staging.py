@@ -191,6 +191,10 @@ def stage(importer: ModuleType, source: SourceFile, folder: Path, stem: str, opt
         staged.spool.finish()
         parts.finish()
     staged.batches = parts.paths
+    if source.others:
+        others = ", ".join(source.others)
+        message = f"read as {source.format} ({source.confidence:.2f} sure); {others} would read it too"
+        staged.warnings.append(ReadWarning("also-claimed", source.label, message))
     return staged
 
 
