@@ -35,7 +35,9 @@ def test_a_climb_before() -> None:
 
 def test_a_precursor_named_by_detection_counts_as_a_climb() -> None:
     incident = make_incident(onset=300, precursors=(Precursor("grad_norm", 270, 30, ""),))
-    assert Case(incident, make_signals({"train_loss": noise(2.5)}, step=np.arange(N)), ()).gradient_order == "led"
+    sparse = make_curve([1.0, 1.5, 3.0], "grad_norm", step=[250, 270, 290])
+    signals = make_signals({"train_loss": make_curve(noise(2.5)), "grad_norm": sparse})
+    assert Case(incident, signals, ()).gradient_order == "led"
 
 
 def test_a_norm_that_stays_quiet() -> None:

@@ -135,6 +135,33 @@ def test_a_loss_of_zero_from_the_start_is_the_labels() -> None:
     assert top(incident, run(train_loss=np.zeros(N))) == "labels"
 
 
+def test_a_loss_of_zero_with_zero_gradients_and_no_jump_is_the_labels() -> None:
+    loss, norm = noise(2.5), noise(seed=1)
+    loss[ONSET:], norm[ONSET:] = 0.0, 0.0
+    assert top(make_incident("loss-zero", ONSET), run(train_loss=loss, grad_norm=norm)) == "labels"
+
+
+def test_a_loss_of_zero_with_nan_gradients_is_an_overflow() -> None:
+    loss, norm = noise(2.5), noise(seed=1)
+    loss[ONSET:], norm[ONSET:] = 0.0, np.nan
+    found = causes(make_incident("loss-zero", ONSET), run(train_loss=loss, grad_norm=norm, config={"fp16": True}))
+    assert found[0].cause == "numeric-overflow"
+
+
+def test_bursts_like_clockwork_are_the_loader() -> None:
+    incident = burst(occurrences=tuple(range(100, N, 50)))
+    assert top(incident, run(train_loss=spike(noise(2.5)))) == "dataloader"
+
+
+def test_a_late_rise_of_the_rate_counts() -> None:
+    rate = np.full(N, 1e-3)
+    rate[250:] = np.geomspace(1e-3, 1e-1, N - 250)
+    incident = make_incident("gradual-rise", ONSET, recovery="unrecovered", end_step=N - 1)
+    found = causes(incident, run(learning_rate=rate))[0]
+    assert found.cause == "learning-rate"
+    assert any("from 249" in text or "from 250" in text for text in found.for_)
+
+
 def test_gradients_of_exactly_zero_are_a_frozen_graph() -> None:
     incident = make_incident("vanishing-gradient", 0, role="grad_norm")
     assert top(incident, run(grad_norm=np.zeros(N))) == "frozen-graph"

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from trainforensics.blame.logged import logged_manifest
-from trainforensics.blame.manifest import Manifest, accumulation_steps, log_grid, open_manifest
+from trainforensics.blame.manifest import KEYS, Manifest, accumulation_steps, log_grid, open_manifest
 from trainforensics.blame.movers import RankMove, first_mover
 from trainforensics.blame.sampler import reconstruct
 from trainforensics.blame.suspects import TYPES, Candidate, Marks, Neighbourhood, recurring
@@ -36,7 +36,8 @@ WHAT_TO_LOG = (
     "data named"
 )
 NEAR = 200  # windows to either side for a step asked about: an answer at once matters more than a fine comparison
-MAX_BATCHES = 32
+MAX_BATCHES = 64
+TRACED = 8  # convicted suspects whose rows are looked up in every window they fed
 MAX_SUSPECTS = 20
 IN_MEMORY = 1_000_000  # manifest rows, some 200 MB with eight documents a row
 RANK_KINDS = frozenset({"rank-divergence", "straggler", "throughput-drop", "hang", "hardware-fault", "expert-collapse"})
@@ -155,7 +156,7 @@ def _blame(incident: Incident, signals: Signals, manifest: Manifest | str, units
     core = Window(core.after - slack, core.upto + slack)
     suspects = _data_suspects(incident, signals, units, core, move, marks)
     shown = _ordered([*ranks, *suspects])
-    rows = manifest.rows(core.after, core.upto)
+    rows = pl.concat([manifest.rows(core.after, core.upto), *_rows_of(shown, units)]).unique(maintain_order=True)
     note = _absent(manifest, core) if rows.is_empty() else manifest.alignment.note
     return Blame(window, manifest.basis, shown, _batches(rows, shown), note)
 
@@ -183,8 +184,8 @@ def _suspects(near: Neighbourhood, singled_out: str, marks: Marks, odds: float) 
         for candidate in named:
             mark = marks.get((key, candidate.id))
             if mark is not None:
-                candidate.marks.append(mark)
-            found.append(candidate.suspect(odds, singled_out))
+                candidate.recurrences.append(mark)
+            found.append(candidate.suspect(odds, singled_out if key != "domain" else ""))
     return found
 
 
@@ -196,7 +197,7 @@ def _from_other_windows(steps: Ints, units: Units, marks: Marks, odds: float) ->
         hits = np.array(mark.steps, dtype=np.int64)
         apart = np.abs(units.of(hits)[:, None] - own[None, :]).min(axis=1, initial=len(units.grid))
         if mark.p < 0.05 and bool((apart <= 1).any()):
-            candidate = Candidate(TYPES[key], name, 0.0, tuple(hits[apart <= 1].tolist()), 1, [mark])
+            candidate = Candidate(TYPES[key], name, 0.0, tuple(hits[apart <= 1].tolist()), 1, recurrences=[mark])
             found.append(candidate.suspect(odds, ""))
     return found
 
@@ -265,6 +266,17 @@ def _batches(rows: pl.DataFrame, suspects: tuple[Suspect, ...]) -> tuple[dict[st
     records = plain.with_columns(pl.col(temporal).cast(pl.String)).to_dicts() if temporal else plain.to_dicts()
     records = [{k: v for k, v in row.items() if v is not None} for row in records]
     return tuple(sorted(records, key=guilt, reverse=True)[:MAX_BATCHES])
+
+
+def _rows_of(suspects: tuple[Suspect, ...], units: Units) -> list[pl.DataFrame]:
+    """The rows with which convicted shards and documents fed their events."""
+    convicted = [s for s in suspects if s.type in KEYS and s.confidence >= 0.5 and s.steps][:TRACED]
+    found = []
+    for suspect in convicted:
+        key = pl.col(suspect.type)
+        holds = key.list.contains(suspect.id) if suspect.type == "doc" else key == suspect.id
+        found.append(units.rows_in(units.of(np.array(suspect.steps)), holds))
+    return found
 
 
 def _absent(manifest: Manifest, window: Window) -> str:

@@ -7,6 +7,7 @@ raise the odds by no more than `bayes_bound` allows; what the kind of incident m
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -51,7 +52,10 @@ Marks = Mapping[tuple[str, str], Mark]
 
 @dataclass(slots=True)
 class Candidate:
-    """A shard, document or domain of the window. `share` of the window's appearances, `steps` where it turned up."""
+    """A shard, document or domain of the window. `share` of the window's appearances, `steps` where it turned up.
+
+    `marks` come from the window itself, `recurrences` from the other events.
+    """
 
     type: SuspectType
     id: str
@@ -59,25 +63,28 @@ class Candidate:
     steps: tuple[int, ...]
     rivals: int
     marks: list[Mark] = field(default_factory=list)
+    recurrences: list[Mark] = field(default_factory=list)
 
     def suspect(self, plausibility: float, singled_out: str) -> Suspect:
-        """The candidate with a probability: prior odds shared among its rivals, raised by its strongest mark.
+        """The candidate with a probability: prior odds shared among its rivals, raised by its strongest marks.
+
+        Recurrence over other events and what the window itself shows are independent, so both count.
 
         `plausibility`: odds that data made an incident of this kind. `singled_out`: why this window is narrowed to the
         batches of one rank, empty if it is not.
         """
         prior = min(SINGLED_OUT, 16 * plausibility) if singled_out else plausibility
         idle = prior / (1 + prior) / self.rivals
-        best = min(self.marks, key=lambda mark: mark.p, default=Mark(1.0, ""))
-        odds = max(idle / (1 - idle), plausibility) * bayes_bound(best.p)
-        telling = bayes_bound(best.p) > 1
-        why = "; ".join(text for text in (best.text if telling else "", singled_out) if text)
+        best = [min(marks, key=lambda mark: mark.p) for marks in (self.recurrences, self.marks) if marks]
+        telling = sorted((mark for mark in best if bayes_bound(mark.p) > 1), key=lambda mark: mark.p)
+        odds = max(idle / (1 - idle), plausibility) * math.prod(bayes_bound(mark.p) for mark in telling)
+        why = "; ".join(text for text in (*(mark.text for mark in telling), singled_out) if text)
         return Suspect(
             self.type,
             self.id,
             round(min(0.99, odds / (1 + odds)) if telling else idle, 4),
-            best.p if telling else None,
-            tuple(sorted({*self.steps, *(best.steps if telling else ())})),
+            telling[0].p if telling else None,
+            tuple(sorted({*self.steps, *(step for mark in telling for step in mark.steps)})),
             why or f"one of {self.rivals} in the window; nothing sets it apart",
         )
 
@@ -119,9 +126,13 @@ class _Test:
         text = (
             f"fed {hits} of {len(events)} events against {holds / every:.2%} of all logged intervals "
             f"(p = {p:.1g} after correction for {self.looked_at} {self.key}s); "
-            f"{holds - hits} other intervals with it stayed quiet"
+            f"{_count(holds - hits, 'other interval')} with it stayed quiet"
         )
         return Mark(p, text, tuple(units.grid[events[self.hit]].tolist()))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _tests(units: Units, key: str, events: Ints, shards: list[_Test]) -> list[_Test]:

@@ -49,10 +49,21 @@ class Units:
 
     def shared_by_two(self, key: str, events: Ints) -> list[str]:
         """Names that at least two of the event units hold."""
-        spans = [(int(self.grid[u - 1]) if u > 0 else BEFORE_ALL, int(self.grid[u])) for u in events]
-        inside = pl.any_horizontal([(pl.col("at") > low) & (pl.col("at") <= high) for low, high in spans])
-        seen = self.manifest.keyed(key).filter(inside).with_columns(self._unit()).select(key, "unit").unique()
+        seen = (
+            self.manifest.keyed(key)
+            .filter(self._inside(events))
+            .with_columns(self._unit())
+            .select(key, "unit")
+            .unique()
+        )
         return [str(name) for name in seen.group_by(key).len().filter(pl.col("len") >= 2).collect()[key]]
+
+    def rows_in(self, events: Ints, holds: pl.Expr) -> pl.DataFrame:
+        """The manifest's rows in some units that satisfy an expression, in step order."""
+        events = events[events < len(self.grid)]
+        if not len(events):
+            return self.manifest.frame.head(0).collect()
+        return self.manifest.frame.filter(self._inside(events) & holds).collect().sort("at", maintain_order=True)
 
     def looked_at(self, key: str) -> int:
         """How many different names the manifest holds; estimated for documents of manifests beyond `EXACT_ROWS`."""
@@ -73,6 +84,10 @@ class Units:
     @cached_property
     def _first_seen(self) -> dict[str, Mapping[str, int]]:
         return {}
+
+    def _inside(self, events: Ints) -> pl.Expr:
+        spans = [(int(self.grid[u - 1]) if u > 0 else BEFORE_ALL, int(self.grid[u])) for u in events.tolist()]
+        return pl.any_horizontal([(pl.col("at") > low) & (pl.col("at") <= high) for low, high in spans])
 
     def _unit(self) -> pl.Expr:
         grid = self.grid

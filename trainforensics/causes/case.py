@@ -138,14 +138,16 @@ class Case:
     @cached_property
     def gradient_order(self) -> Order | None:
         """Whether the gradient norm moved before the loss, in the same point, or not at all; None where unknown."""
-        named = [p for p in self.incident.precursors if "grad" in p.signal.lower() and p.lead >= 2 * self.cadence]
-        if named:
-            return "led"
         move = self.gradient
+        if move is not None and move.lead >= CREPT_POINTS:
+            return "led"
+        if move is not None and move.widths >= MOVED and self.kind == "instant-burst":
+            return "same"
+        role = {c.name for c in self.signals.curves("grad_norm")}
+        if any(p.signal in role and p.lead >= 2 * self.cadence for p in self.incident.precursors):
+            return "led"
         if move is None:
             return None
-        if move.lead >= CREPT_POINTS:
-            return "led"
         return "same" if move.widths >= MOVED else "quiet"
 
     @cached_property
@@ -177,6 +179,13 @@ class Case:
         at = int(np.searchsorted(finite.step, self.onset))
         peak, first = float(np.max(finite.value[at : at + CREPT_POINTS], initial=-np.inf)), float(finite.value[0])
         return (peak, first) if first > 0 and peak > 1.3 * first else None
+
+    @cached_property
+    def zero_gradient(self) -> float:
+        """Share of the logged points from the onset on at which the gradient norm is exactly 0."""
+        curve = self.curve("grad_norm")
+        after = curve.value[curve.step >= self.onset] if curve is not None else np.empty(0)
+        return float(np.mean(after == 0.0)) if len(after) else 0.0
 
     @cached_property
     def no_updates(self) -> str:
@@ -223,12 +232,15 @@ class Case:
 
     @cached_property
     def scale_falls(self) -> tuple[int, float, float] | None:
-        """Halvings of the loss scale up to the onset without a growth between, scale before and after; None if fewer
-        than two."""
+        """Halvings of the loss scale without a growth between, until the incident ends, and the scale before and after.
+
+        None if fewer than two.
+        """
         curve = self.signals.curve("loss_scale")
         if curve is None:
             return None
-        value = curve.only_finite().take(curve.only_finite().step <= self.onset + 5 * self.cadence).value
+        until = max(self.onset + 5 * self.cadence, self.incident.end_step or 0)
+        value = curve.only_finite().take(curve.only_finite().step <= until).value
         change = np.diff(value)
         grown = np.flatnonzero(change > 0)
         since = value[int(grown[-1]) + 1 :] if len(grown) else value

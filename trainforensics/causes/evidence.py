@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from trainforensics.causes.case import Case
+from trainforensics.causes.case import CREPT_POINTS, Case
 from trainforensics.causes.weight import Reason
 
 EIGHT = 8  # points before the onset without which calm cannot be told
@@ -18,9 +18,10 @@ def gradient(case: Case, led: float = 0.0, same: float = 0.0, quiet: float = 0.0
     """Whether the gradient norm moved before the loss, in the same logged point, or not at all."""
     move, order = case.gradient, case.gradient_order
     if order == "led":
-        named = next((p for p in case.incident.precursors if "grad" in p.signal.lower()), None)
-        step = named.step if named else (move.lead_step if move else case.onset)
-        lead = named.lead if named else case.onset - step
+        norms = {c.name for c in case.signals.curves("grad_norm")}
+        named = next((p.step for p in case.incident.precursors if p.signal in norms), case.onset)
+        step = move.lead_step if move is not None and move.lead >= CREPT_POINTS else named
+        lead = case.onset - step
         return _reason(led, f"the gradient norm left its noise at {step}, {lead} steps before the loss")
     if move is None or order is None:
         return []

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from trainforensics.causes.case import Case
 from trainforensics.causes.evidence import said, start
 from trainforensics.causes.weight import CLEAR, HINT, PROOF, STRONG, Reason, Weight
@@ -28,16 +26,11 @@ def weigh(case: Case) -> Weight | None:
     reasons = said(
         case, r"requires_grad|does not require grad|gradients will be none|no trainable|unused parameter", PROOF
     )
-    curve = case.signals.curve("grad_norm")
-    after = curve.value[curve.step >= case.onset] if curve is not None else np.empty(0)
-    if len(after):
-        zero = float(np.mean(after == 0.0))
-        if zero > 0.5:
-            reasons.append(
-                Reason(STRONG, f"the gradient norm is exactly 0 at {zero:.0%} of the logged points from the onset on")
-            )
-        elif case.kind == "plateau":
-            reasons.append(Reason(-CLEAR, "gradients are not 0"))
+    if case.zero_gradient > 0.5 and case.kind != "loss-zero":  # a loss of 0 has no gradient, frozen or not
+        text = f"the gradient norm is exactly 0 at {case.zero_gradient:.0%} of the logged points from the onset on"
+        reasons.append(Reason(STRONG, text))
+    elif case.kind == "plateau" and case.gradient is not None:
+        reasons.append(Reason(-CLEAR, "gradients are not 0"))
     if case.no_updates and case.kind == "plateau":
         reasons.append(Reason(CLEAR, f"{case.no_updates} is exactly 0"))
     if case.kind == "vanishing-gradient":

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from trainforensics.causes.case import Case
 from trainforensics.causes.evidence import said, start
-from trainforensics.causes.weight import CLEAR, PROOF, Weight
+from trainforensics.causes.weight import CLEAR, HINT, PROOF, Reason, Weight
 
 CAUSE = "labels"
 PRIORS: Mapping[str, float] = {
@@ -33,7 +33,10 @@ def weigh(case: Case) -> Weight | None:
         case, r"all labels.*(mask|ignored|-100)|label.*out of (range|bounds)|no (valid )?(labels|targets)", PROOF
     )
     if case.kind == "loss-zero":
-        reasons += start(case, early=CLEAR, late=-CLEAR)
+        reasons += start(case, early=CLEAR, late=-HINT)
+        if case.zero_gradient > 0.5 and not case.climbed_before:
+            text = "loss and gradient norm are exactly 0 together and nothing jumped before: no label counts any more"
+            reasons.append(Reason(CLEAR, text))
     return Weight(
         prior,
         tuple(reasons),

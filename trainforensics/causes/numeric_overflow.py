@@ -62,7 +62,9 @@ def weigh(case: Case) -> Weight | None:
         *attention(case),
         *violence(case, HINT),
     ]
-    if nan:
+    if case.kind == "loss-zero" and case.zero_gradient > 0.5:
+        reasons.append(Reason(-CLEAR, "gradient norms are 0, not NaN"))
+    elif nan:
         reasons += growth(case, sudden=HINT / 2)
     return Weight(
         prior,

@@ -17,6 +17,7 @@ NAN_KINDS = frozenset({"nan-onset"})
 REPLAYABLE = frozenset(
     {"instant-burst", "gradual-rise", "divergence", "nan-onset", "transient-nan", "grad-nan", "scale-decay"}
 )
+CLIPPED = frozenset({"instant-burst", "gradual-rise", "divergence", "gradient-explosion"})
 GENERALISATION = frozenset({"val-divergence", "double-descent"})
 ROLL_BACK = frozenset({"unrecovered", "diverging", "ongoing", "partial"})
 
@@ -101,7 +102,7 @@ def look_at_data(patient: Patient) -> list[Remedy]:
     first = patient.suspects[0]
     names = ", ".join(f"{s.type} {s.id} ({s.confidence:.2f})" for s in patient.suspects[:4])
     verb = "Skip" if first.confidence >= 0.5 else "Inspect"
-    steps = f", fed at {_steps(first.steps)}" if first.steps else ""
+    steps = f"; seen at {_steps(first.steps)}" if first.steps else ""
     return [
         Remedy(
             f"{verb} {names} (skip.json)",
@@ -130,7 +131,8 @@ def lower_rate(patient: Patient) -> list[Remedy]:
 
 def clip(patient: Patient) -> list[Remedy]:
     """Clip by the run's own healthy gradient norm."""
-    if patient.incident.kind not in REPLAYABLE | {"gradient-explosion"}:
+    diverged = patient.incident.kind == "nan-onset" and patient.likely("learning-rate", "warmup", "bad-batch")
+    if patient.incident.kind not in CLIPPED and not diverged:
         return []
     healthy = numbers.healthy_norm(patient.signals, patient.incidents)
     now = numbers.clip_now(patient.signals)
