@@ -109,7 +109,7 @@ def _not_judged(result: RunResult, kind: str) -> str:
     if not Settings(select=select, ignore=ignore).wants(kind, _family(kind)):
         return "the analysis left it out (select/ignore)"
     known = {module.META.kind.name for module in registry.detectors().modules}
-    return "" if kind in known else "no detector judges it yet"
+    return "" if kind in known else "no detector judges it"
 
 
 def _not_logged(result: RunResult, role: str) -> str:

@@ -67,8 +67,7 @@ def page(kind: Kind) -> str:
     found = manual(kind)
     lines = [f"# {capital(label(kind.name))}", "", facts(found), ""]
     if found.meta is None:
-        lines += [WITHOUT_DETECTOR.get(kind.name, "No detector judges this kind yet; it is never reported."), ""]
-        return "\n".join(lines)
+        return "\n".join([*lines, without_detector(kind), ""])
     lines += [found.summary, ""]
     for name in SECTIONS[:-1]:
         if name in found.sections:
@@ -76,6 +75,14 @@ def page(kind: Kind) -> str:
     lines += ["## Signals", "", _signals(found.meta), ""]
     lines += ["## Parameters", "", *_parameters(kind, found.meta.params)]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def without_detector(kind: Kind) -> str:
+    """Why nothing judges a kind."""
+    for plugin in registry.detectors().broken:
+        if plugin.name.endswith("." + kind.name.replace("-", "_")):
+            return f"Its detector cannot be loaded: {plugin.message}"
+    return WITHOUT_DETECTOR.get(kind.name, "No detector judges this kind yet; it is never reported.")
 
 
 def facts(found: Manual) -> str:
@@ -91,7 +98,7 @@ def overview() -> str:
     lines = ["# Incident kinds", "", "| kind | code | family | usual severity | |", "|---|---|---|---|---|"]
     for kind in KINDS.values():
         told = parse(judged[kind.name].__doc__ or "")[0] if kind.name in judged else ""
-        told = " ".join(told.split()) or WITHOUT_DETECTOR.get(kind.name, "No detector yet.")
+        told = " ".join(told.split()) or without_detector(kind)
         lines.append(f"| [{kind.name}]({kind.name}.md) | {kind.code} | {kind.family} | {kind.severity} | {told} |")
     return "\n".join(lines) + "\n"
 
