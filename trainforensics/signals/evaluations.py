@@ -20,6 +20,7 @@ MAX_POINTS = 100
 MAX_JUMP_POINTS = 400  # a jump needs neighbouring evaluations, so less may be condensed
 FEW, VERY_FEW = 12, 8  # evaluations below which second differences, and running medians, show mostly the shape
 MAD_TO_SD = 1.4826  # of a normal distribution
+_TINY = float(np.finfo(np.float64).tiny)
 _HUGE = 1e100  # larger values would overflow when squared; a curve that holds them is another kind's business
 _LOWER_IS_BETTER = re.compile(
     r"(^|[^a-z])(err(or)?(_?rate)?|loss|nll|ppl|perplexity|bpb|bpc|wer|cer|fid|kid|eer|mse|mae|rmse|mape|lpips|top\d?_?err)"
@@ -221,6 +222,12 @@ def _last_level(value: Floats) -> float:
     return float(np.median(value[-3:]))
 
 
+def _level_error(curve: Condensed, *levels: float) -> float:
+    """Standard error of the difference of two levels of three evaluations each; never zero."""
+    smallest = max(1e-9 * max(abs(level) for level in levels), _TINY)
+    return max(curve.noise * math.sqrt(2 / 3), smallest)
+
+
 def sustained_rise(curve: Condensed, min_after: int = 3) -> Rise | None:
     """The rise after the curve's minimum, if at least `min_after` evaluations follow it and their level is higher."""
     n = len(curve)
@@ -228,7 +235,7 @@ def sustained_rise(curve: Condensed, min_after: int = 3) -> Rise | None:
         return None
     best = int(np.argmin(curve.smooth[: n - min_after]))
     low, level = float(curve.smooth[best]), _last_level(curve.value[best + 1 :])
-    error = max(curve.noise * math.sqrt(2 / 3), 1e-9 * max(abs(low), abs(level)))
+    error = _level_error(curve, low, level)
     scale = scale_of(curve.value)
     if not level > low or scale <= 0:
         return None
@@ -295,7 +302,7 @@ def second_descent(curve: Condensed, min_side: int = 3) -> SecondDescent | None:
     wide = int(raised[first : second + 1].sum())
     if wide < min_side:
         return None
-    error = max(curve.noise * math.sqrt(2 / 3), 1e-9 * max(abs(low), abs(top)))
+    error = _level_error(curve, low, top)
     onset = _rise_onset(curve, first, peak, low)
     return SecondDescent(
         first, onset, peak, second, low, top, end, z=min(top - low, top - end) / error, relative=(top - low) / scale
@@ -328,7 +335,7 @@ def level_jump(curve: Condensed, min_side: int = 3) -> Jump | None:
     elsewhere = (np.abs(np.arange(len(at)) - k) > 1) & (at >= min(n // 5, at[k]))  # start-up may do anything
     others = np.abs(excess[elsewhere])
     unrest = float(others.max()) if len(others) else 0.0
-    noise = max(point_noise(v) * math.sqrt(2), unrest / 3, 1e-9 * float(np.abs(v).max()))
+    noise = max(point_noise(v) * math.sqrt(2), unrest / 3, 1e-9 * float(np.abs(v).max()), _TINY)
     scale = scale_of(v)
     level_before = float(before[k] + drift[k] * min(side, at[k]) / 2)
     return Jump(

@@ -198,9 +198,9 @@ def noise_ratio(value: Floats, border: int, width: int = 48) -> float:
     inner = border - start
     bend = np.delete(bend, [i for i in (inner - 2, inner - 1) if 0 <= i < len(bend)])
     blocks = bend[len(bend) % (width - 2) :].reshape(-1, width - 2)
-    sigma = np.log(np.maximum(MAD_TO_SIGMA * np.median(blocks, axis=1), 1e-300))
-    if len(sigma) < 3:
+    if len(blocks) < 3 or not bend.max() > 0:
         return 1.0
+    sigma = np.log(np.maximum(MAD_TO_SIGMA * np.median(blocks, axis=1) / bend.max(), 1e-9))
     usual = float(np.abs(np.diff(sigma[:-1])).max())
     change = float(sigma[-1] - np.median(sigma[-4:-1]))
     return math.exp(change) if abs(change) > max(math.log(2), 2 * usual) else 1.0

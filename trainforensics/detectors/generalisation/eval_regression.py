@@ -51,6 +51,8 @@ META = Meta(
     params=(
         Param("z", 6.0, "fall in standard errors, as for val-divergence"),
         Param("trend_p", 0.01, "Mann-Kendall level of the evaluations since the best; convention"),
+        Param("short_p", 0.05, "the same where the fall is large: 4 evaluations in order can reach it"),
+        Param("short_fall", 0.2, "such a fall against the best level; as for val-divergence"),
         Param("size", 0.05, "fall against the best level; as for val-divergence"),
         Param("wobble", 2.0, "times the largest fall that the run made and undid before"),
     ),
@@ -92,7 +94,7 @@ def _stands_out(points: Condensed, fall: Rise, params: Params) -> bool:
     scale = abs(fall.low) or abs(fall.level)
     return (
         fall.z >= params["z"]
-        and fall.trend_p <= params["trend_p"]
+        and fall.trend_p <= (params["short_p"] if height >= params["short_fall"] * scale else params["trend_p"])
         and height >= params["size"] * scale
         and height >= params["wobble"] * earlier_wobble(points, fall.best)
     )

@@ -54,6 +54,8 @@ META = Meta(
     params=(
         Param("z", 6.0, "rise in standard errors; under 1 in 100 flat curves with white noise reach it (simulated)"),
         Param("trend_p", 0.01, "Mann-Kendall level of the evaluations since the minimum; convention"),
+        Param("short_p", 0.05, "the same where the rise is large: 4 evaluations in order can reach it"),
+        Param("short_rise", 0.2, "such a rise against the level; a small validation set repeats within a tenth"),
         Param("alarm", 0.05, "rise against the level; below it early stopping would have gained little: low severity"),
         Param("remark", 0.02, "rise against the level below which nothing is said: less than runs differ by seed"),
         Param("wobble", 2.0, "times the largest rise that the run made and undid before its minimum"),
@@ -90,7 +92,7 @@ def _judge(curve: Curve, train: Curve | None, signals: Signals, params: Params) 
 def _stands_out(points: Condensed, rise: Rise, params: Params) -> bool:
     return (
         rise.z >= params["z"]
-        and rise.trend_p <= params["trend_p"]
+        and rise.trend_p <= (params["short_p"] if rise.relative >= params["short_rise"] else params["trend_p"])
         and rise.relative >= params["remark"]
         and rise.level - rise.low >= params["wobble"] * earlier_wobble(points, rise.best)
     )
