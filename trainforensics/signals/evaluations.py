@@ -353,12 +353,10 @@ def level_up_to(curve: Curve | None, step: Ints) -> Floats:
     if curve is None or not len(step):
         return level
     points = usable(curve)
-    bins = np.searchsorted(step, points.step, side="left")
-    keep = bins < len(step)
-    bins, value = bins[keep], points.value[keep]
-    order = np.lexsort((value, bins))
-    filled, start, count = np.unique(bins, return_index=True, return_counts=True)
-    level[filled] = value[order][start + (count - 1) // 2]
+    ends = np.searchsorted(points.step, step, side="right")
+    starts = np.append(0, ends[:-1])
+    for i in np.flatnonzero(ends > starts):
+        level[i] = np.median(points.value[starts[i] : ends[i]])
     return level
 
 

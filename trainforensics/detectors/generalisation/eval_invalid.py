@@ -33,7 +33,7 @@ from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome, Scope
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.curve import Bools, Floats, Ints
-from trainforensics.signals.evaluations import is_whole, level_up_to, point_noise, usable
+from trainforensics.signals.evaluations import MAX_JUMP_POINTS, condense, is_whole, level_up_to, point_noise, usable
 
 META = Meta(
     kind=KINDS["eval-invalid"],
@@ -78,12 +78,20 @@ def _fault(curve: Curve, train: Curve, signals: Signals, params: Params) -> _Fau
     if fault is not None or curve.series.role != "val_loss":
         return fault
     clean = usable(curve)
-    level = level_up_to(train, clean.step)
-    for judge in (_frozen, _impossible, _wild):
+    level = _training_level(train, clean)
+    positive = bool(np.all(train.value[train.finite] > 0))
+    for judge in (_frozen, _impossible, _wild) if positive else (_frozen,):
         fault = judge(clean, level, params)
         if fault is not None:
             return fault
     return None
+
+
+def _training_level(train: Curve, clean: Curve) -> Floats:
+    """Training level at every evaluation; where evaluations are very many, block by block."""
+    points = condense(clean, MAX_JUMP_POINTS)
+    level = level_up_to(train, points.step)
+    return level[np.searchsorted(points.index, np.arange(len(clean)), side="right") - 1]
 
 
 def _not_finite(curve: Curve, train: Curve, signals: Signals) -> _Fault | None:
@@ -132,7 +140,7 @@ def _settled_on_grid(value: Floats, begin: int) -> bool:
 def _impossible(curve: Curve, level: Floats, _: Params) -> _Fault | None:
     """A loss below or at zero twice or more while the training loss stays positive."""
     known = np.isfinite(level)
-    if not known.any() or level[known].min() <= 0:
+    if not known.any():
         return None
     negative, zero = curve.value < 0, curve.value == 0
     bad = negative if negative.any() else zero & known & (level > 0.01 * np.nanmax(level))
@@ -145,7 +153,7 @@ def _impossible(curve: Curve, level: Floats, _: Params) -> _Fault | None:
 def _wild(curve: Curve, level: Floats, params: Params) -> _Fault | None:
     """Evaluations far above the training loss that swing while training is smooth."""
     known = np.isfinite(level)
-    if len(curve) < 5 or known.sum() < 5 or curve.value.min() <= 0 or level[known].min() <= 0:
+    if len(curve) < 5 or known.sum() < 5 or curve.value.min() <= 0:
         return None
     swing, calm = point_noise(np.log(curve.value)), point_noise(np.log(level[known]))
     typical, highest = float(np.median(curve.value)), float(level[known].max())
