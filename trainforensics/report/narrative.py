@@ -32,7 +32,7 @@ ENDINGS = {
 }
 TIMELINE = "timeline"  # the name of the figure of the whole run
 FULL_PAGES = 12  # incidents told in full, with a figure; what comes after them is a line each
-SUSPECTED = 0.1  # below this nothing sets a shard or document apart from what else the window held
+SUSPECTED = 0.2  # below this nothing sets a shard or document apart from what else the window held
 NAMED_CONFIDENCE = 0.5  # a suspect or cause less likely than not is left to the incident's own section
 
 
