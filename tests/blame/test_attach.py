@@ -210,6 +210,17 @@ def test_at_step_reads_only_around_the_step(tmp_path: Path) -> None:
     assert convicted(one) == []
 
 
+def test_the_expert_whose_load_grows_most() -> None:
+    load = np.full((4, STEPS), 0.25) + 0.01 * np.random.default_rng(0).standard_normal((4, STEPS))
+    load[1, 300:], load[0, 300:] = 0.7, 0.0
+    experts = [
+        make_curve(row, "expert_load", expert=e, name=f"load/{e}", step=np.arange(STEPS)) for e, row in enumerate(load)
+    ]
+    signals = make_signals([make_curve(np.full(STEPS, 2.0), step=np.arange(STEPS)), *experts])
+    blame = blame_of(make_incident("expert-collapse", 300, role="expert_load"), signals, None)
+    assert named(blame, "expert").id == "1"
+
+
 def test_effects_keep_their_own_blame() -> None:
     root = make_incident(onset=300)
     effect = replace(make_incident("nan-onset", 305), caused_by=root.id)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 from factories import make_curve, make_signals
 
-from trainforensics.blame.movers import first_mover
+from trainforensics.blame.movers import departed, first_mover
 from trainforensics.signals import Signals
 
 
@@ -40,6 +40,15 @@ def test_the_first_nan_beats_the_later_ones() -> None:
     move = first_mover(per_rank(values), 149, 151)
     assert move is not None
     assert (move.rank, move.step) == (1, 150)
+
+
+def test_a_rank_that_leaves_for_good() -> None:
+    values = noise()
+    values[3, 120:] += 0.3
+    assert departed(per_rank(values).ranks("train_loss"), 121) == 3
+    assert departed(per_rank(noise()).ranks("train_loss"), 121) is None
+    values[:, 120:] += 1.0
+    assert departed(per_rank(values).ranks("train_loss"), 121) == 3
 
 
 def test_a_constant_offset_of_a_rank_is_its_habit() -> None:

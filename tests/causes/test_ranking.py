@@ -153,6 +153,24 @@ def test_bursts_like_clockwork_are_the_loader() -> None:
     assert top(incident, run(train_loss=spike(noise(2.5)))) == "dataloader"
 
 
+def test_a_rise_with_gradients_quiet_throughout_is_the_data_unless_it_runs_away() -> None:
+    loss = noise(2.5)
+    loss[ONSET:370] *= 1.4
+    incident = make_incident("gradual-rise", ONSET, recovery="recovered", peak_step=340, end_step=371)
+    signals = run(train_loss=loss, grad_norm=noise(seed=1))
+    assert top(incident, signals) == "data-shift"
+    away = make_incident("gradual-rise", ONSET, recovery="diverging", peak_step=N - 1, end_step=N - 1)
+    assert top(away, signals) != "data-shift"
+
+
+def test_a_rise_that_gradients_share_is_the_learning_rate() -> None:
+    loss, norm = noise(2.5), noise(seed=1)
+    loss[ONSET:] *= np.linspace(1, 3, N - ONSET)
+    norm[ONSET:] *= np.linspace(1, 6, N - ONSET)
+    incident = make_incident("gradual-rise", ONSET, recovery="unrecovered", peak_step=N - 1, end_step=N - 1)
+    assert top(incident, run(train_loss=loss, grad_norm=norm)) == "learning-rate"
+
+
 def test_a_late_rise_of_the_rate_counts() -> None:
     rate = np.full(N, 1e-3)
     rate[250:] = np.geomspace(1e-3, 1e-1, N - 250)

@@ -11,7 +11,7 @@ import polars as pl
 
 from trainforensics.blame.logged import logged_manifest
 from trainforensics.blame.manifest import KEYS, Manifest, accumulation_steps, log_grid, open_manifest
-from trainforensics.blame.movers import RankMove, first_mover
+from trainforensics.blame.movers import RankMove, departed, first_mover
 from trainforensics.blame.sampler import reconstruct
 from trainforensics.blame.suspects import TYPES, Candidate, Marks, Neighbourhood, recurring
 from trainforensics.blame.units import Units
@@ -30,6 +30,7 @@ from trainforensics.blame.windows import (
 from trainforensics.model import Blame, Incident, Suspect, SuspectType
 from trainforensics.signals import Signals
 from trainforensics.signals.curve import Ints
+from trainforensics.signals.run import stack
 
 WHAT_TO_LOG = (
     "log one row per batch with step, rank, shard and document ids (Parquet, CSV or JSONL beside the log) to have the "
@@ -147,7 +148,7 @@ def _blame(incident: Incident, signals: Signals, manifest: Manifest | str, units
     core = core_window(incident.onset_step or 0, grid, incident.onset_interval)
     roles = ("step_time",) if incident.kind in SLOW_KINDS else ("train_loss", "batch_loss", "grad_norm")
     move = first_mover(signals, core.after, core.upto, roles)
-    ranks = _rank_suspects(move) or _scope_suspects(incident)
+    ranks = _rank_suspects(move) or _scope_suspects(incident, signals)
     if units is None or isinstance(manifest, str):
         return Blame(window, None, tuple(ranks), note=f"{manifest}; {WHAT_TO_LOG}")
     if incident.kind not in DATA_KINDS:
@@ -235,15 +236,29 @@ def _rank_suspects(move: RankMove | None) -> list[Suspect]:
     return [Suspect("rank", str(move.rank), 0.9, None, (move.step,), why)]
 
 
-def _scope_suspects(incident: Incident) -> list[Suspect]:
-    """The rank or expert in whose own series the incident was found."""
-    steps = () if incident.onset_step is None else (incident.onset_step,)
+def _scope_suspects(incident: Incident, signals: Signals) -> list[Suspect]:
+    """The rank or expert in whose own series the incident was found, or which leaves the others there for good."""
+    onset = incident.onset_step or 0
+    steps = () if incident.onset_step is None else (onset,)
     why = f"the incident lies in its own series {incident.series}"
-    named: tuple[tuple[SuspectType, int | None], ...] = (
-        ("rank", incident.scope.rank),
-        ("expert", incident.scope.expert),
-    )
+    rank, expert = incident.scope.rank, incident.scope.expert
+    if rank is None and incident.kind in RANK_KINDS:
+        rank = departed(signals.ranks("step_time" if incident.kind in SLOW_KINDS else "train_loss"), onset)
+        why = "it leaves the other ranks at the onset and stays away"
+    if expert is None and incident.kind == "expert-collapse":
+        expert, why = _busiest(signals, onset), "its share of the tokens grows most"
+    named: tuple[tuple[SuspectType, int | None], ...] = (("rank", rank), ("expert", expert))
     return [Suspect(kind, str(number), 0.8, None, steps, why) for kind, number in named if number is not None]
+
+
+def _busiest(signals: Signals, onset: int) -> int | None:
+    """The expert whose load grows most after a step."""
+    matrix = stack([c for c in signals.curves("expert_load") if c.series.expert is not None])
+    if matrix is None or not (matrix.step < onset).any() or not (matrix.step >= onset).any():
+        return None
+    before, after = matrix.value[:, matrix.step < onset], matrix.value[:, matrix.step >= onset]
+    growth = np.nanmedian(after[:, :64], axis=1) - np.nanmedian(before[:, -64:], axis=1)
+    return matrix.rows[int(np.nanargmax(growth))].expert
 
 
 def _ordered(suspects: list[Suspect]) -> tuple[Suspect, ...]:

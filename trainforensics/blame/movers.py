@@ -38,6 +38,22 @@ def first_mover(signals: Signals, after: int, upto: int, roles: tuple[str, ...] 
     return None
 
 
+def departed(matrix: Matrix | None, onset: int) -> int | None:
+    """The rank that leaves the others for good at a step: its level shifts three times more than any other's."""
+    if matrix is None:
+        return None
+    apart = matrix.value - np.nanmedian(matrix.value, axis=0)
+    before = apart[:, (matrix.step < onset)][:, -BASELINE:]
+    after = apart[:, matrix.step >= onset][:, :BASELINE]
+    if before.shape[1] < 8 or after.shape[1] < 8 or not np.isfinite([before.sum(), after.sum()]).all():
+        return None
+    noise = 1.4826 * np.median(np.abs(before - np.median(before, axis=1, keepdims=True)))
+    shift = np.abs(np.median(after, axis=1) - np.median(before, axis=1))
+    order = np.argsort(shift)
+    clear = shift[order[-1]] > max(3 * shift[order[-2]], noise)
+    return matrix.rows[order[-1]].rank if clear else None
+
+
 def _alone(matrix: Matrix, column: int, role: str) -> RankMove | None:
     """The single rank that stands out at a column."""
     now = matrix.value[:, column]

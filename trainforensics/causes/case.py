@@ -23,6 +23,8 @@ CREPT_POINTS = 3  # a climb is a lead when it began this many logged points befo
 LR_JUMP = 1.5  # per logged point; the steepest usual schedules, warm-ups from zero apart, stay below
 EARLY_POINTS = 10
 LASTING_POINTS = 20
+QUIET = 1.5  # noise widths; a median of 20 points strays less than that from an unmoved level
+SLOW_KINDS = frozenset({"gradual-rise", "divergence", "plateau", "oscillation"})
 RESUME_WORDS = ("restart", "resume", "resumed", "checkpoint-loaded", "load-checkpoint", "checkpoint-load")
 
 Order = Literal["led", "same", "quiet"]
@@ -148,7 +150,24 @@ class Case:
             return "led"
         if move is None:
             return None
+        if self.kind in SLOW_KINDS and move.widths < MOVED:
+            return self._slow_order()
         return "same" if move.widths >= MOVED else "quiet"
+
+    def _slow_order(self) -> Order | None:
+        """For what builds up slowly: whether the gradient norm stayed quiet until the peak, over 20 points at least."""
+        curve = self.curve("grad_norm")
+        if curve is None:
+            return None
+        at = int(np.searchsorted(curve.step, self.onset))
+        points = max(2 * LASTING_POINTS, int(np.searchsorted(curve.step, self.incident.peak_step or self.onset)) - at)
+        middle = int(curve.step[min(at + points // 2, len(curve) - 1)])
+        if len(curve) - at < LASTING_POINTS:
+            return None
+        later = movement(curve.take((curve.step < self.onset) | (curve.step >= middle)), self.onset, points // 2)
+        if later is None:
+            return None
+        return "quiet" if later.median_widths < QUIET else "same"
 
     @cached_property
     def climbed_before(self) -> bool:

@@ -27,13 +27,19 @@ PRIORS: Mapping[str, float] = {
     "oscillation": 0.03,
 }
 
+OF_THE_LOSS = frozenset({"instant-burst", "gradual-rise", "divergence", "plateau", "oscillation"})
+
 
 def weigh(case: Case) -> Weight | None:
     """Weighed where the kind of incident makes it thinkable."""
     prior = PRIORS.get(case.kind)
     if prior is None:
         return None
-    reasons = [*periodic(case, CLEAR), *gradient(case, led=-HINT), *rate_jump(case, -STRONG)]
+    reasons = [*periodic(case, CLEAR), *rate_jump(case, -STRONG)]
+    if case.kind in OF_THE_LOSS:
+        reasons += gradient(case, led=-HINT, quiet=CLEAR)
+        if case.incident.recovery == "diverging":
+            reasons.append(Reason(-STRONG, "the loss runs away, which another mix of data would not make it do"))
     if case.kind not in ("resume-discontinuity",):
         reasons += restart(case, near=-HINT)
     for role in ("seq_len", "seq_len_max", "padding_fraction", "sampling_ratio", "batch_loss"):

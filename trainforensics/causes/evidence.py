@@ -11,7 +11,7 @@ EIGHT = 8  # points before the onset without which calm cannot be told
 VIOLENT = 30.0
 JOINED = 4.0  # standard errors of a join below which two lives go on as one
 FAST_POINTS, SLOW_POINTS = 3, 8  # logged points from onset to return
-BURSTS = frozenset({"instant-burst", "gradual-rise", "divergence", "gradient-explosion", "oscillation"})
+SUDDEN = frozenset({"instant-burst", "divergence", "gradient-explosion"})
 
 
 def gradient(case: Case, led: float = 0.0, same: float = 0.0, quiet: float = 0.0) -> list[Reason]:
@@ -61,7 +61,7 @@ def rate_level(case: Case, high: float = 0.0, low: float = 0.0) -> list[Reason]:
 
 def recovery(case: Case, fast: float = 0.0, slow: float = 0.0) -> list[Reason]:
     """A bad batch leaves the weights nearly as they were; a violent update must be learnt away again."""
-    if case.kind not in BURSTS:
+    if case.kind not in SUDDEN:
         return []
     points = case.recovered_in
     if points is not None and points <= FAST_POINTS:

@@ -35,7 +35,11 @@ def weigh(case: Case) -> Weight | None:
                 float(np.median(after[-len(after) // 4 or -1 :])),
             )
             text = f"the training loss went from {old:.4g} to {new:.4g} meanwhile"
-            reasons.append(Reason(HINT if new < old else -CLEAR, text))
+            told = case.kind in ("val-divergence", "double-descent")
+            reasons.append(Reason(HINT if told else 0.0, text) if new < old else Reason(-CLEAR, text))
+    val = case.movement("val_loss") if case.kind == "eval-regression" else None
+    if val is not None and val.widths < 4:
+        reasons.append(Reason(-CLEAR, f"the validation loss did not rise ({val.at:.4g}, usual {val.before:.4g})"))
     if case.incident.onset_step is not None and case.onset <= 0:
         reasons.append(Reason(-STRONG, "the gap is there from the first evaluation, before anything was learnt"))
     return Weight(

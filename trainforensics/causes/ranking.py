@@ -47,7 +47,7 @@ def _unknown(weights: dict[str, Weight]) -> Weight:
     """What remains. It gains where nothing logged speaks for any hypothesis, and loses where something does."""
     best = max((r.points for w in weights.values() for r in w.reasons), default=0.0)
     known = sum(w.prior for w in weights.values())
-    prior = max(UNKNOWN_PRIOR, 1.0 - known) if known < 1 else UNKNOWN_PRIOR
+    prior = max(UNKNOWN_PRIOR, 1.0 - known) if known < 0.5 else UNKNOWN_PRIOR
     if best < HINT:
         return Weight(prior, (Reason(HINT, "no logged signal speaks for any particular cause"),), TEST)
     if best >= CLEAR:
