@@ -47,7 +47,7 @@ def test_a_healthy_tail_seldom_leaves_a_gap(name: str, limit: float) -> None:
     fired = 0
     for _ in range(200):
         z = draw()
-        fired += bool(np.isfinite(chance_height(z / robust_sigma(z), 6.0)))
+        fired += bool(np.isfinite(chance_height(z / robust_sigma(z), 6.0, 4.0)))
     assert fired / 200 <= limit
 
 
@@ -56,11 +56,11 @@ def test_bursts_do_not_hide_one_another(count: int) -> None:
     z = np.random.default_rng(4).normal(size=1500)
     bursts = 12 + np.random.default_rng(5).random(count)
     z[np.arange(count) * 30 + 100] = bursts
-    assert chance_height(z, 6.0) == bursts.min()
+    assert chance_height(z, 6.0, 4.0) == bursts.min()
 
 
 @given(st.lists(st.floats(0, 1e12), max_size=60))
 def test_chance_height_is_one_of_the_heights_or_infinite(values: list[float]) -> None:
     z = np.array(values, dtype=np.float64)
-    height = chance_height(z, 6.0)
-    assert np.isinf(height) or (height >= 6.0 and height in z)
+    height = chance_height(z, 6.0, 4.0)
+    assert np.isinf(height) or (height >= 4.0 and height in z)

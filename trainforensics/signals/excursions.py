@@ -14,7 +14,7 @@ import numpy as np
 from trainforensics.model import Recovery
 from trainforensics.signals.curve import Curve, Floats
 from trainforensics.signals.noise import robust_sigma
-from trainforensics.signals.pyramid import MIN_HEIGHT, Candidate, Pyramid, pyramid
+from trainforensics.signals.pyramid import MIN_COMPANION, MIN_HEIGHT, Candidate, Pyramid, pyramid
 from trainforensics.signals.trend import WINDOW, log_space, moving_median
 
 MIN_POINTS = 12
@@ -95,20 +95,21 @@ def _measure(series: Pyramid, candidate: Candidate, limit: int, logged: bool) ->
     smooth, top, turn, calm = _course(series.values[first:limit], candidate, first, before, noise)
     peak = top + int(np.argmax(smooth[top : max(turn, top + 1)]))
     height = float(smooth[peak] - before)
-    if height < max(MIN_HEIGHT * noise, MIN_VISIBLE * sigma):
+    if height < max((MIN_HEIGHT if candidate.jump else MIN_COMPANION) * noise, MIN_VISIBLE * sigma):
         return None
     inside = np.flatnonzero(smooth[: peak + 1] <= before + OUTSIDE.get(scale, 2.0) * noise)
     onset = int(inside[-1]) + 1 if len(inside) else 0
     shortly_before = series.values[max(0, first + onset - WINDOW) : first + onset]
     if height < ERUPTION * robust_sigma(shortly_before) / np.sqrt(scale):
         return None
-    rise = int(np.argmax(smooth[onset : peak + 1] >= before + 0.5 * height))
+    undo = np.exp if logged else np.asarray
+    climb, floor = undo(smooth[onset : peak + 1]), float(undo(before))
+    rise = int(np.argmax(climb >= floor + 0.5 * (climb[-1] - floor)))
     if candidate.jump and scale > 1 and rise <= SHARP * scale:
         return None
     end = first + calm if calm >= 0 else limit - 1
     after = float(np.median(series.values[end : end + WINDOW * scale]))
     returned = turn < len(smooth) or calm >= 0
-    undo = np.exp if logged else float
     return Excursion(
         shape="burst" if rise <= FEW_POINTS else "rise",
         onset=first + onset,
@@ -118,7 +119,7 @@ def _measure(series: Pyramid, candidate: Candidate, limit: int, logged: bool) ->
         rise=rise,
         height=height,
         sigma=sigma,
-        before=float(undo(before)),
+        before=floor,
         after=float(undo(after)),
         recovery=_recovery(returned, calm >= 0, series.values[first + onset : limit], height),
         returned=returned,

@@ -54,28 +54,27 @@ def _median_of(values: Floats, width: int) -> Floats:
 
 SHOULDER = 3.0  # noise widths; shifts the tail so that normal noise, too, decays like a power law
 TAIL_POINTS = 12  # ordinary points next below a gap, from which the tail's decay is read
-CHANCE = 0.01  # how often a healthy run may show such a gap
 
 
-def chance_height(z: Floats, at_least: float) -> float:
+def chance_height(z: Floats, highest: float, lowest: float, chance: float = 0.01) -> float:
     """The height above which points stand out of this run's own tail, infinity where none do.
 
     Sorted downwards, the heights of a continuous tail leave gaps of known size: k * log(z[k] / z[k+1]) is exponential
     with the tail index as its mean (Renyi), whatever the noise: small for normal noise, a third for Student's t with 3
     degrees of freedom. The index is read from the k + 12 peaks below the gap, so that neither one giant nor many
-    equal bursts can hide themselves. The lowest gap above `at_least` that chance leaves in less than 1 % of runs is
-    taken.
+    equal bursts can hide themselves. Of the gaps above `lowest`, the lowest is taken that a healthy run leaves with a
+    probability of less than `chance`; none where no point reaches `highest`.
     """
     peaks = np.sort(z[z > 0])[::-1]
     few = min(TAIL_POINTS, len(peaks) // 4)
-    k = np.arange(1, (len(peaks) - few) // 2)[: int(np.sum(peaks >= at_least))]
-    if few < 3 or not len(k):
+    k = np.arange(1, (len(peaks) - few) // 2)[: int(np.sum(peaks >= lowest))]
+    if few < 3 or not len(k) or peaks[0] < highest:
         return np.inf
     rank = np.arange(1, len(peaks))
     spacing = np.append(0.0, np.cumsum(rank * np.log((peaks[:-1] + SHOULDER) / (peaks[1:] + SHOULDER))))
     gap = spacing[k] - spacing[k - 1]
     m = few + k
     index = (spacing[k + m] - spacing[k]) / m
-    chance = (1 + gap / np.maximum(m * index, 1e-12)) ** -m
-    standing = np.flatnonzero(chance < CHANCE / k)
+    probability = (1 + gap / np.maximum(m * index, 1e-12)) ** -m
+    standing = np.flatnonzero(probability < chance / k)
     return float(peaks[k[standing[-1]] - 1]) if len(standing) else np.inf

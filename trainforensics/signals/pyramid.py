@@ -11,6 +11,10 @@ from trainforensics.signals.noise import chance_height
 from trainforensics.signals.trend import WINDOW, Level, level, sides, span
 
 MIN_HEIGHT = 6.0  # noise widths; a normal series of 200,000 points stays below 5
+MIN_BLOCK_HEIGHT = 4.5  # the same for medians of blocks, which have no heavy tails
+MIN_COMPANION = 4.0  # what stands out together with a higher burst
+# How often a healthy run may show such a gap at a scale: coarse medians cannot be heavy-tailed by themselves.
+CHANCE = {1: 0.01, 2: 0.01}
 MIN_JUMP = 6.0  # the same for the difference of two levels, in standard errors
 FEWEST_BLOCKS = 20  # four levels of five
 WANDER_SCALE, WANDER_BLOCKS = 8, 64  # scales from the one on, with at least so many blocks, show slow wandering
@@ -37,7 +41,6 @@ class Pyramid:
     values: Floats
     finest: Level
     wander: float
-    coarsest: int
     candidates: tuple[Candidate, ...]
 
 
@@ -52,9 +55,15 @@ def pyramid(values: Floats) -> Pyramid:
     persistence = levels[1].persistence
     bursts = [c for scale in blocks for c in _bursts(blocks[scale], levels[scale], scale)]
     jumps = [c for s in reversed(blocks) for c in _jumps(blocks[s], levels[s], persistence(s), s)]
-    wide = [s for s in blocks if s >= WANDER_SCALE and len(blocks[s]) >= WANDER_BLOCKS]
-    wander = max((float(np.median(levels[s].sigma)) for s in wide), default=0.0)
-    return Pyramid(values, levels[1], wander, max(blocks), tuple(bursts + jumps))
+    return Pyramid(values, levels[1], _wander(levels), tuple(bursts + jumps))
+
+
+def _wander(levels: dict[int, Level]) -> float:
+    """Noise of coarse blocks beyond what independent points would leave in their medians."""
+    alone = float(np.median(levels[1].sigma)) * 1.2533
+    wide = {s: at for s, at in levels.items() if s >= WANDER_SCALE and len(at.sigma) >= WANDER_BLOCKS}
+    excess = [float(np.median(at.sigma)) ** 2 - alone**2 / s for s, at in wide.items()]
+    return max(0.0, *excess, 0.0) ** 0.5
 
 
 def _block_medians(values: Floats, size: int) -> Floats:
@@ -69,7 +78,8 @@ def _bursts(values: Floats, levels: Level, scale: int) -> list[Candidate]:
     if scale > 1:
         z[np.isnan(levels.right)] = 0.0  # coarse blocks at the end of the log are judged as jumps
     usual = float(np.median(z))  # below zero on a slope, where the higher side is the one before
-    bar = max(chance_height(_peaks(z - usual), MIN_HEIGHT) + usual, MIN_HEIGHT)
+    highest = MIN_HEIGHT if scale == 1 else MIN_BLOCK_HEIGHT
+    bar = chance_height(_peaks(z - usual), highest - usual, MIN_COMPANION, CHANCE.get(scale, 0.03)) + usual
     stretches = _stretches(z, bar)
     return [Candidate(start * scale, stop * scale, scale, jump=False) for start, stop in stretches]
 

@@ -21,7 +21,7 @@ Example:
     `loss 2.31 -> 6.92 at step 41200, 150 noise widths, grad norm x76 in the same step, back after 18 steps`
 
 Parameters:
-    min_height: noise widths below which no burst is reported.
+    min_height: noise widths that the highest burst must reach; lower ones that stand out with it are listed too.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def detect(signals: Signals, params: Params) -> Outcome:
     reason = unjudgeable(signals)
     if reason is not None:
         return reason
-    bursts = [e for e in loss_events(signals) if _is_burst(e) and e.excursion.z >= params["min_height"]]
-    if not bursts:
+    bursts = [e for e in loss_events(signals) if _is_burst(e)]
+    if not any(e.excursion.z >= params["min_height"] for e in bursts):
         return Clear()
     highest = max(bursts, key=lambda e: e.excursion.z)
     report = finding(signals, "instant-burst", bursts[0], bursts[0].onset_step, 0.0, _summary(bursts, highest))
