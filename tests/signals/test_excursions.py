@@ -90,10 +90,11 @@ def test_one_nan_blinds_nothing() -> None:
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.floats(1e-6, 1e6), st.integers(0, 5))
-def test_scale_of_the_loss_does_not_matter(factor: float, seed: int) -> None:
+@given(st.integers(-40, 40), st.integers(0, 5))
+def test_scale_of_the_loss_does_not_matter(power: int, seed: int) -> None:
+    """Powers of two, since other factors round, and rounding decides between equals."""
     values = hump(burst(healthy(600, seed), 150, 3), 350, 60, 1)
-    plain, scaled = found(values), found(values * factor)
+    plain, scaled = found(values), found(values * 2.0**power)
     assert [(e.onset, e.end, e.shape) for e in plain] == [(e.onset, e.end, e.shape) for e in scaled]
 
 
