@@ -1,5 +1,15 @@
 """One module a log format; `base` holds the protocol, `rows` what row-shaped formats share."""
 
-_FORMATS = ("tensorboard", "wandb", "wandb_files", "jsonlines", "trainer_state", "table", "manifest", "runconfig")
+_FORMATS = (
+    "tensorboard",
+    "wandb",
+    "wandb_files",
+    "jsonlines",
+    "trainer_state",
+    "table",
+    "manifest",
+    "runconfig",
+    "console",
+)
 
 MODULES: tuple[str, ...] = tuple(f"trainforensics.importers.{name}" for name in _FORMATS)

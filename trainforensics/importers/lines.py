@@ -19,10 +19,14 @@ _BOM = b"\xef\xbb\xbf"
 
 @dataclass(slots=True)
 class LineBlocks:
-    """Iterates over (bytes, number of the first line); what was lost on the way is in `warnings` afterwards."""
+    """Iterates over (bytes, number of the first line); what was lost on the way is in `warnings` afterwards.
+
+    `carriage_returns`: they end a line for the sake of the blocks; only newlines are counted.
+    """
 
     path: Path
     block_bytes: int = BLOCK_BYTES
+    carriage_returns: bool = False
     warnings: list[ReadWarning] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[tuple[bytes, int]]:
@@ -30,6 +34,8 @@ class LineBlocks:
         for chunk in self._chunks():
             data = rest + chunk
             cut = data.rfind(b"\n") + 1
+            if not cut and self.carriage_returns:
+                cut = data.rfind(b"\r") + 1
             if not cut and len(data) < _LONGEST_LINE:
                 rest = data
                 continue

@@ -1,0 +1,92 @@
+"""The step of every record of a console log: what it declares, else the progress bar's, else the row's number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trainforensics.model import Axis
+
+_GLOBAL = ("global", "update", "timestep")
+
+
+@dataclass(slots=True)
+class Clock:
+    """The last step seen, and what is known about how the log counts.
+
+    `interval`: steps per row of a log that says no step. `shown`: counts of the progress bars by their total.
+    """
+
+    interval: int = 1
+    step: int | None = None
+    axis: Axis | None = None
+    epoch: int | None = None
+    _first_epoch: int | None = None
+    _per_epoch: int = 0
+    _raw: int = -1
+    _raw_epoch: int | None = None
+    _lowest: int = 0
+    _offset: int = 0
+    _row_step: int = 0
+    _rows: int = 0
+
+    def declared(self, raw: int, name: str, epoch: int | None) -> int:
+        """The step of a record that states it. A count that starts again with every epoch is continued."""
+        self._note(Axis(name.split("/", maxsplit=1)[0] if name.endswith("max_steps") else name, "step"))
+        if epoch is not None and not any(word in name.lower() for word in _GLOBAL):
+            if self._raw_epoch is not None and epoch > self._raw_epoch and raw < self._raw:
+                cadence = raw - self._lowest if raw > self._lowest else 1
+                self._offset += self._raw + (cadence if self._lowest == 0 else 0)
+            elif self._raw_epoch is not None and epoch < self._raw_epoch:
+                self._offset = 0
+            if self._raw_epoch is None:
+                self._lowest = raw
+            self._raw_epoch, self._raw = epoch, raw
+        self.step = raw + self._offset
+        return self.step
+
+    def iterated(self, iteration: int, total: int, epoch: int | None) -> int:
+        """The step of a record that counts iterations within an epoch: completed ones are added."""
+        epoch = self.epoch if epoch is None else epoch
+        done = 0
+        if epoch is not None:
+            self.turned(epoch)
+            done = epoch - (self._first_epoch or 0)
+        self._per_epoch = max(total, self._per_epoch)
+        self._note(Axis(f"epoch x {self._per_epoch} + iteration" if epoch is not None else "iteration", "step"))
+        self.step = done * self._per_epoch + iteration
+        return self.step
+
+    def turned(self, epoch: int) -> None:
+        """An epoch has begun. Epochs count from 0 or from 1; a log that begins later counts from 1."""
+        if self._first_epoch is None or epoch < self._first_epoch:
+            self._first_epoch = min(epoch, 1)
+        self.epoch = epoch
+
+    def of_epoch(self, epoch: int) -> int:
+        """The step of a record that states only its epoch: the step reached, else the epoch itself."""
+        self.turned(epoch)
+        if self.axis is None or self.axis.unit == "epoch":
+            self._note(Axis("epoch", "epoch"))
+            self.step = epoch
+        return self.step or 0
+
+    def barred(self, count: int) -> int:
+        """The step of a record beside a progress bar."""
+        self._note(Axis("progress bar", "step"))
+        self.step = count
+        return count
+
+    def row(self) -> int:
+        """The step of the next row of a log that says none."""
+        unit = "step" if self.interval > 1 else "row"
+        self._note(Axis(f"row x {self.interval}" if self.interval > 1 else "row", "step" if unit == "step" else "row"))
+        self._row_step += self.interval
+        self.step = self._row_step
+        return self.step
+
+    def continued(self, step: int) -> None:
+        """The run was taken up again at a step."""
+        self._row_step = step
+
+    def _note(self, axis: Axis) -> None:
+        self.axis = self.axis or axis

@@ -1,0 +1,207 @@
+"""What console text says happened. One table: the kinds of events that a console log can give, and their words.
+
+| kind | what it says |
+|---|---|
+| `checkpoint-failed` | a checkpoint could not be written, or one cannot be read |
+| `overflow` | a gradient overflowed: the update was skipped, the loss scale reduced |
+| `checkpoint-loaded` | a checkpoint was loaded |
+| `restart` | training was resumed or restarted |
+| `checkpoint-saved` | a checkpoint was saved |
+| `oom`, `nccl-timeout`, `hardware`, `node-lost`, `preemption` | what ended or disturbed the process |
+| `missing-loss` | a record lacks the loss that those before it held |
+| `exit`, `finish` | the process ended with a code; training came to its planned end |
+| `traceback` | an exception ended the program; the text is its last line |
+| `error`, `warning` | anything else that the log calls so |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from trainforensics.importers.console.tokens import prefix_of
+from trainforensics.importers.times import NO_TIME, parse_time
+from trainforensics.model import Event
+
+# The first that matches counts. Case counts only where it is written out.
+_KINDS = tuple(
+    (kind, re.compile(pattern))
+    for kind, pattern in (
+        (
+            "checkpoint-failed",
+            r"(?i)(?:fail\w*|could not|unable|error)\b.{0,40}\b(?:sav|writ)\w+\b.{0,40}(?:checkpoint|ckpt|model|state)"
+            r"|(?:checkpoint|ckpt)\w*\b.{0,60}\b(?:fail\w*|corrupt\w*|incomplete|truncated)|(?:sav|writ)ing\b.{0,60}\bfailed"
+            r"|no space left on device|disk quota exceeded|PytorchStreamWriter failed",
+        ),
+        ("overflow", r"OVERFLOW!|(?i:gradient overflow|overflow detected|overflow\b.{0,40}skipping|found inf)"),
+        (
+            "checkpoint-loaded",
+            r"(?i)\bload(?:ed|ing)\b(?!.{0,40}(?:shards|pretrained)).{0,80}"
+            r"\b(?:checkpoint|ckpt|state|optimizer|model from)"
+            r"|(?:checkpoint|ckpt)\w*\b.{0,40}\bloaded|\brestor(?:ed|ing)\b.{0,60}\b(?:from|checkpoint|state)",
+        ),
+        (
+            "restart",
+            r"(?i)\bresum(?:e|ed|ing)\b(?!\w*['\"]?\s*[=:.]+\s*['\"]?(?:none|false|null|$))|\brestart(?:ed|ing)?\b"
+            r"|continuing training from|\brelaunch",
+        ),
+        (
+            "checkpoint-saved",
+            r"(?i)\b(?:sav(?:e|ed|ing)|wrote|writing|written)\b.{0,80}"
+            r"(?:checkpoint|ckpt|model|state|weights|\.(?:pt|pth|safetensors)\b)"
+            r"|(?:checkpoint|ckpt)\w*\b.{0,60}\b(?:saved|written)\b",
+        ),
+        ("oom", r"(?i)out of memory|outofmemoryerror|\boom[- ]?kill|resource_exhausted"),
+        ("nccl-timeout", r"(?i)nccl\b.*tim(?:e|ed)[ -]?out|watchdog caught collective|collective operation timeout"),
+        (
+            "hardware",
+            r"\bXid\b|(?i:uncorrectable ecc|\becc error|fallen off the bus|nvlink error|hardware error"
+            r"|illegal memory access|silent data corruption|unexpected result .{0,40}\bon rank)",
+        ),
+        (
+            "node-lost",
+            r"(?i)\bnode\b.{0,30}\b(?:lost|failed|failure|unreachable|is down)|NODE_FAIL|worker\b.{0,30}\bdied"
+            r"|connection (?:reset|closed) by (?:peer|remote)|lost (?:contact|connection)|received SIGKILL",
+        ),
+        ("preemption", r"(?i)\bpreempt|SIGTERM|SIGUSR1|due to time limit|CANCELLED AT"),
+        ("exit", r"(?i)^\W*(?:process )?exit(?:ed)?(?: with)?(?: return)? ?code\b"),
+        (
+            "finish",
+            r"(?i)training (?:has )?(?:completed|finished|is done|complete|done)\b"
+            r"|exits? successfully|finished training",
+        ),
+        (
+            "error",
+            r"^(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b(?::|$)"
+            r"|\bERROR\b|\bFATAL\b|\bCRITICAL\b|[Aa]ssert\w* .{0,40}failed",
+        ),
+        (
+            "warning",
+            r"\bWARN(?:ING)?\b|Warning\b|requires_grad=True"
+            r"|(?i:loss (?:is|was) (?:nan|inf)|nan detected|non-?finite)",
+        ),
+    )
+)  # fmt: skip
+# A line that holds none of these says nothing of the kind.
+_STEMS = (
+    "checkpoint", "ckpt", "overflow", "found inf", "load", "restor", "resum", "restart", "continuing", "relaunch",
+    "sav", "wrote", "writ", "memory", "oom", "exhausted", "nccl", "collective", "xid", "ecc", "fallen", "nvlink",
+    "hardware", "corruption", "unexpected", "node", "worker", "connection", "contact", "sigkill", "preempt",
+    "sigterm", "sigusr", "limit", "cancelled", "exit", "train", "finish", "error", "exception", "interrupt", "fatal",
+    "critical", "assert", "warn", "requires_grad", "nan", "finite", "space left", "quota", "traceback",
+)  # fmt: skip
+_STEP = re.compile(
+    r"(?:global[_ ]?step|(?<![a-z])step|(?<![a-z])iter(?:ation)?|\bupdates?|checkpoint|ckpt|\bba)s?[-_ =:/#]*0*(\d+)"
+    r"|@?\s(\d+)\s+(?:updates|steps|iterations)\b",
+    re.IGNORECASE,
+)
+_RANK = re.compile(r"\brank[ _:=]*(\d+)", re.IGNORECASE)
+_TRACEBACK = "Traceback (most recent call last)"
+_CHAINED = ("During handling of", "The above exception")
+_LONGEST = 2000
+_REPEATS = 20  # of one message that is no overflow; more say nothing new
+_RESUMED = frozenset({"restart", "checkpoint-loaded"})
+_NUMBERS = re.compile(r"\d+")
+
+
+@dataclass(slots=True)
+class _Traceback:
+    line: int
+    last: str = ""
+
+
+@dataclass(slots=True)
+class Happenings:
+    """Gathers events. Those whose step only the next record tells wait for it."""
+
+    source: str
+    _waiting: list[tuple[Event, int | None]] = field(default_factory=list)  # with the step seen before
+    _open: dict[int | None, _Traceback] = field(default_factory=dict)
+    _counts: dict[str, int] = field(default_factory=dict)
+    _named: int | None = None  # the last step that a message named
+
+    def look(self, text: str, line: int, step: int | None) -> Iterator[Event]:
+        """What a line of text says happened, `step` being the last one seen."""
+        low = text.lower()
+        if not self._open and not any(stem in low for stem in _STEMS):
+            return
+        prefix = prefix_of(text)
+        rank = int(text[slice(*prefix.rank)]) if prefix.rank else None
+        body = text[prefix.end :]
+        if _TRACEBACK in body:
+            self._open.setdefault(rank, _Traceback(line))
+            return
+        if rank in self._open and (ended := self._trace(rank, body)) is not None:
+            yield from self._event(ended[1], text, ended[0], step, rank, trace=True)
+            return
+        if rank not in self._open and any(stem in low for stem in _STEMS):
+            yield from self._event(text, text, line, step, rank)
+
+    def reached(self, step: int) -> Iterator[Event]:
+        """A record with a step came: what waited for it."""
+        if not self._waiting:
+            return
+        waiting, self._waiting = self._waiting, []
+        for event, before in waiting:
+            at = step if event.kind == "overflow" else step - 1 if before is None else min(before, step - 1)
+            yield _at(event, at)
+
+    def end(self, step: int | None) -> Iterator[Event]:
+        """What was still open at the end of the log."""
+        for event, before in self._waiting:
+            yield _at(event, before)
+        self._waiting = []
+        for rank, trace in self._open.items():
+            yield from self._event(trace.last, trace.last, trace.line, step, rank, trace=True)
+
+    def _trace(self, rank: int | None, body: str) -> tuple[int, str] | None:
+        """Line and last words of the open traceback if this line ends it."""
+        trace = self._open[rank]
+        if not body.strip() or body[0] in " \t" or body.startswith(_CHAINED):
+            trace.last = body.strip() or trace.last
+            return None
+        del self._open[rank]
+        return trace.line, body
+
+    def _event(
+        self, said: str, text: str, line: int, step: int | None, rank: int | None, trace: bool = False
+    ) -> Iterator[Event]:
+        kind = next((kind for kind, pattern in _KINDS if pattern.search(said)), None)
+        if trace and kind not in {"oom", "nccl-timeout", "hardware", "node-lost", "checkpoint-failed"}:
+            kind = "traceback"
+        if kind is None or (kind != "overflow" and self._told(kind, said)):
+            return
+        prefix = prefix_of(text)
+        moment = parse_time(text[slice(*prefix.time)]) if prefix.time else NO_TIME
+        named = None if kind in {"overflow", "warning"} else _STEP.search(said)
+        self._named = int(named[1] or named[2]) if named else self._named
+        step = self._named if step is None else step
+        spoken = _RANK.search(said) if rank is None else None
+        event = Event(
+            kind,
+            int(named[1] or named[2]) if named else None,
+            None if moment == NO_TIME else moment / 1e6,
+            rank if spoken is None else int(spoken[1]),
+            said.strip()[:_LONGEST],
+            self.source,
+            line,
+        )
+        if event.step is not None:
+            yield event
+        elif kind in _RESUMED or (kind == "overflow" and step is None):
+            self._waiting.append((event, step))
+        else:
+            yield _at(event, step + 1 if kind == "overflow" and step is not None else step)
+
+    def _told(self, kind: str, text: str) -> bool:
+        """Whether a message was repeated so often that it says nothing new."""
+        skeleton = kind + _NUMBERS.sub("#", text[:120])
+        count = self._counts[skeleton] = self._counts.get(skeleton, 0) + 1
+        if len(self._counts) > 10_000:
+            self._counts.clear()
+        return count > (1 if kind == "warning" else _REPEATS)
+
+
+def _at(event: Event, step: int | None) -> Event:
+    return Event(event.kind, step, event.wall_time, event.rank, event.text, event.source, event.line)

@@ -1,0 +1,74 @@
+"""What console text says about the run's configuration: tables of arguments, command lines, announced blocks."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+# What Hugging Face announces, under the names of its arguments.
+_ANNOUNCED = {
+    "total optimization steps": "max_steps",
+    "gradient accumulation steps": "gradient_accumulation_steps",
+    "num epochs": "num_train_epochs",
+    "instantaneous batch size per device": "per_device_train_batch_size",
+    "num examples": "num_examples",
+}
+_DOTTED = re.compile(r"^\s*([A-Za-z][\w./-]*) \.{3,}\s*(.+?)\s*$")
+_ASSIGNED = re.compile(r"^\s+([A-Z][\w &(),./]*?) = ([\d,.]+)$")
+_FLAG = re.compile(r"(?:^|\s)--([A-Za-z][\w.-]*)[= ](?!--)(\"[^\"]*\"|'[^']*'|\S+)")
+_CALL = re.compile(r"(?:Namespace|\w*Arguments|\w*Config|\w*Args)\((.*)\)?\s*$")
+_ARGUMENT = re.compile(r"(\w+)=('[^']*'|\"[^\"]*\"|\[[^\]]*\]|[^,()]+)")
+_LINE_ARGUMENT = re.compile(r"^\s*['\"]?([A-Za-z_][\w.]*)['\"]?\s*[:=]\s*(.+?),?\s*$")
+_KNOWN = re.compile(
+    r"^(?:\w+[._])*(?:lr|learning_rate|batch_size|micro_batch|\w*batch_size\w*|max_steps|max_iters|train_iters|warmup\w*|weight_decay|"
+    r"\w*beta\d?|seed|grad_clip|max_grad_norm|clip_grad|gradient_\w+|fp16|bf16|dtype|precision|optim\w*|num_train_epochs|"
+    r"logging_steps|log_interval|eval_interval|save_steps|save_interval|num_layers|hidden_size|seq_length|block_size|n_layer|n_head|"
+    r"n_embd|world_size|zero_stage|packing|lora_\w+|lr_scheduler_type|scheduler|loss_scale|vocab_size|total_steps|num_epochs|epochs)$",
+    re.IGNORECASE,
+)
+_MOST = 4000
+
+
+def settings_of(line: str, known: int) -> dict[str, Any]:
+    """The settings that a line states; `known` is how many there are already."""
+    if known > _MOST or len(line) > 20_000:
+        return {}
+    if " ..." in line and (found := _DOTTED.match(line[_body(line) :])):
+        return {found[1]: _value(found[2])}
+    if " = " in line and (found := _ASSIGNED.match(line)):
+        name = found[1].strip().lower()
+        return {_ANNOUNCED.get(name, found[1].strip()): _value(found[2])}
+    if line.count("--") >= 3 and len(flags := _FLAG.findall(line)) >= 3:
+        return {name.replace("-", "_"): _value(value) for name, value in flags}
+    if "(" in line and "=" in line and (call := _CALL.search(line)):
+        return {name: _value(value) for name, value in _ARGUMENT.findall(call[1])}
+    if (
+        len(line) < 200
+        and (found := _LINE_ARGUMENT.match(line.removeprefix("Overriding: ")))
+        and _KNOWN.match(found[1])
+    ):
+        return {found[1]: _value(found[2])}
+    return {}
+
+
+def _body(line: str) -> int:
+    """Where the text behind bracketed prefixes begins."""
+    return line.rfind("] ", 0, 120) + 2 if line.startswith("[") else 0
+
+
+def _value(text: str) -> Any:
+    plain = text.strip().rstrip(",").strip("'\"")
+    word = plain.lower()
+    if word in {"true", "false"}:
+        return word == "true"
+    if word in {"none", "null", ""}:
+        return None
+    number = plain.replace(",", "") if re.fullmatch(r"\d{1,3}(?:,\d{3})+", plain) else plain
+    try:
+        return int(number)
+    except ValueError:
+        pass
+    try:
+        return float(number)
+    except ValueError:
+        return plain

@@ -1,0 +1,91 @@
+"""What a line of console text is made of: a prefix that a logger or launcher put there, numbers, and words between.
+
+The prefix ends where the record begins; it may tell the time and the rank.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+TIME = r"\d{4}[-/]\d{2}[-/]\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d+)?(?:Z|[+-]\d{2}:?\d{2})?"
+NUMBER = r"[-+]?(?:\d+(?:,\d{3})*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|(?i:nan|inf(?:inity)?)(?:\(ind\))?)"
+# Counts are printed with these ("1.2B tokens"); other units are part of the text around the number.
+COUNT_SUFFIXES = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12}
+_UNIT = r"%|(?:[KMGT]i?B|ms|us|µs|ns|sec|s|min|m|h|d|z|x|it|tok|tokens|[KMGTP]?FLOPS?|[KMG])(?:/[A-Za-z]+)*"
+_WRAPPED = r"(?:torch\.)?tensor|(?:np|numpy)\.\w+"
+
+_VALUE = rf"(?<![\w.@#])(?<![\w%)]-)(?<!of )(?<!or ){NUMBER}"  # "number of nan iterations"
+
+TOKEN = re.compile(
+    rf"(?P<time>(?<![\d.]){TIME})"
+    r"|(?P<duration>(?<![\w.])(?:\d+ days?,? )?\d+:\d{2}(?::\d{2}(?:\.\d+)?)?(?![\d:]))"
+    r"|(?P<share>(?<![\w./@#-])\d+\s*/\s*\d+(?![\w./]))"
+    rf"|(?P<wrap>(?<![\w.])(?:{_WRAPPED})\(\s*(?P<inner>{NUMBER})[^()]*\))"
+    rf"|(?P<number>{_VALUE})(?P<unit>[kKMGBT](?![\w/])|(?:{_UNIT})(?![\w]))?(?![\w.]*\w)"
+    r"|(?P<none>(?<=[:=] )None\b|(?<=[:=])None\b)"
+)
+
+_LEVEL = r"(?:INFO|WARNING|WARN|ERROR|DEBUG|CRITICAL|FATAL|NOTICE|TRACE)"
+_IN_BRACKETS = (
+    r"[^\]\[\d]*",
+    rf"{_LEVEL}\b[^\]\[]*",
+    rf"[^\]\[]*{TIME}[^\]\[]*",
+    r"\d\d?[/-]\d\d?[ T][^\]\[]*",
+    r"\d\d:\d\d:\d\d[^\]\[]*",
+    r"[^\]\[]*\.(?:py|cc|cpp|h|cu)\b[^\]\[]*",
+    r"(?:global[_ ])?rank[_ :]*\d+[^\]\[]*",
+    r"(?:default|gpu[_ :]*|cuda:)\d+",
+    r"\d+(?=\]:)|\d+,\d+",
+)
+_PREFIXES = (
+    rf"\[\s*(?:{'|'.join(_IN_BRACKETS)})\s*\](?:<std(?:out|err)>)?:?",
+    rf"{TIME}\s*(?:[|,-](?=\s))?",
+    r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d",
+    r"[IWEF]\d{4} \d\d:\d\d:\d\d[\d.]*\s+\d+ [\w./]+:\d+\]",  # glog
+    r"\([\w./]+\.py:? \d+\):?",
+    r"\([^()]*\bpid=\d+[^()]*\)",  # Ray
+    r"\d{1,5}:(?=\s)",  # srun --label
+    rf"(?:\|\s*|-\s+)?{_LEVEL}\b"
+    r"(?:\s*\|\s*[\w.<>]+(?::[\w<>]+:\d+)?\s*(?:\||-)|\s+-\s+[\w.]+\s+-(?=\s)|:[\w.]+:|[ :-]*(?:\[[\w.:]+\])?)[:|-]*",
+    rf"[|-]?\s*[\w.]+\s+(?:\[?[\w.-]*\]?\s*)?[|-]\s+(?={_LEVEL}\b)",
+    rf"(?:host|rank):\d+\s+[\w.:]+\s+{_LEVEL}",
+    r"rank[ _=]?\d+[\]:,|]+(?=\s)",
+    r"[|:>-]+(?=\s)",
+)
+_PREFIX = re.compile(rf"(?:\s*(?:{'|'.join(_PREFIXES)}))+", re.IGNORECASE)
+_RANK = re.compile(
+    r"\[(?:global_?)?rank[ _:=]*(\d+)|\[default(\d+)\]|^\s*(\d{1,5}):\s|\[\d+,(\d+)\]<|\bhost:(\d+)"
+    r"|^\s*rank[ _=:]*(\d+)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """Where the record begins, and the spans of the time and the rank before it."""
+
+    end: int
+    time: tuple[int, int] | None
+    rank: tuple[int, int] | None
+
+
+_WHEN = re.compile(TIME)
+
+
+def prefix_of(line: str) -> Prefix:
+    """What stands before the record of a line."""
+    found = _PREFIX.match(line)
+    end = found.end() if found else 0
+    time = _WHEN.search(line, 0, end) if end else None
+    rank = _RANK.search(line, 0, end) if end else None
+    return Prefix(end, time.span() if time else None, rank.span(rank.lastindex or 0) if rank else None)
+
+
+def number_of(text: str) -> float:
+    """The value of a number as printed, with thousands separators or a count suffix."""
+    plain = text.replace(",", "").replace("(ind)", "")
+    scale = 1.0
+    if plain[-1:] in COUNT_SUFFIXES and plain[-2:-1].isdigit():
+        scale, plain = COUNT_SUFFIXES[plain[-1]], plain[:-1]
+    return float(plain) * scale
