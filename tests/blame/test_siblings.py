@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 from incidents_factory import make_incident
 
@@ -27,6 +29,20 @@ def test_coincident_spikes_prove_a_common_order() -> None:
     assert not any("c" in f.runs for f in found)
 
 
+def test_clockwork_proves_nothing() -> None:
+    assert cross_run([result("a", 500, 1000, 1500, 2000), result("b", 500, 1000, 1500, 2000)]) == ()
+
+
+def test_runs_that_log_different_things_are_no_siblings() -> None:
+    other = replace(result("b", 919, 1106), series=(SeriesSummary("wer", "val_metric", "x", None, 9, 0, 0, 3000),))
+    assert cross_run([result("a", 919, 1106), other]) == ()
+
+
+def test_a_run_full_of_spikes_coincides_by_chance() -> None:
+    busy = result("a", *range(20, 3000, 37))
+    assert cross_run([busy, result("b", 94, 1242, 2501)]) == ()
+
+
 def test_one_coincidence_proves_nothing() -> None:
     assert cross_run([result("a", 919), result("b", 919)]) == ()
 
@@ -34,7 +50,7 @@ def test_one_coincidence_proves_nothing() -> None:
 def test_equal_manifests_with_a_lonely_spike_point_at_the_model() -> None:
     runs = [result("a", 919), result("b")]
     (found,) = cross_run(runs, {"a": batches(3), "b": batches(3)})
-    assert "optimiser or model state" in found.finding
+    assert "optimiser or model state is likelier" in found.finding
     assert found.steps == (919,)
     assert "manifests agree" in found.evidence[0]
 

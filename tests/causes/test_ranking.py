@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from factories import make_signals
+from factories import make_curve, make_signals
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from incidents_factory import make_incident
@@ -207,6 +207,14 @@ def test_a_bump_after_a_resume_is_the_optimiser_a_small_lasting_step_the_loader(
     incident = make_incident("resume-discontinuity", ONSET)
     assert top(incident, run(train_loss=bump, grad_norm=jumped)) == "optimizer-state"
     assert top(incident, run(train_loss=shift, grad_norm=norm)) == "dataloader"
+
+
+def test_a_loss_multiplied_at_a_restart_while_validation_goes_on_is_a_unit() -> None:
+    factor = np.where(np.arange(N) < ONSET, 1.0, 4.0)
+    val = make_curve(np.linspace(2.6, 2.4, 8), "val_loss", step=np.arange(0, N, 50))
+    incident = make_incident("resume-discontinuity", ONSET, recovery="unrecovered")
+    signals = run(train_loss=noise(2.5) * factor, grad_norm=noise(seed=1) * factor, val_loss=val)
+    assert top(incident, signals) == "logging-artefact"
 
 
 def test_validation_that_worsens_while_training_improves_is_overfitting() -> None:

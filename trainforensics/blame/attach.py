@@ -98,13 +98,24 @@ def at_step(
         return Blame((span.after + 1, span.upto), None, note=f"{manifest}; {WHAT_TO_LOG}")
     move = first_mover(signals, span.after, span.upto) if rank is None else None
     near = Neighbourhood(Units(manifest, grid), span, rank, NEAR)
-    candidates = near.candidates(history=False)
-    suspects = [c.suspect(OTHERWISE, "") for named in candidates.values() for c in named]
+    suspects = _at_window(near, "")
+    if move is not None and near.rank is None:
+        mover = Neighbourhood(near.units, span, move.rank, NEAR)
+        suspects = _joined(_at_window(mover, _first_alone(move)), suspects)
     shown = _ordered([*_rank_suspects(move), *suspects])
     note = manifest.alignment.note
     if near.own.is_empty():
         note = _absent(manifest, span)
     return Blame((span.after + 1, span.upto), manifest.basis, shown, _batches(near.own, shown), note)
+
+
+def _at_window(near: Neighbourhood, singled_out: str) -> list[Suspect]:
+    candidates = near.candidates(history=False)
+    return [c.suspect(OTHERWISE, singled_out if key != "domain" else "") for key, cs in candidates.items() for c in cs]
+
+
+def _first_alone(move: RankMove) -> str:
+    return f"in the batch of rank {move.rank}, which moved first and alone"
 
 
 def find_manifest(signals: Signals, batches: pl.LazyFrame | None) -> Manifest | str:
@@ -168,9 +179,7 @@ def _data_suspects(
     """Everything named in the onset's window, in the step before a NaN, and what recurs over later occurrences."""
     odds = _plausibility(incident, signals)
     near = Neighbourhood(units, core, move.rank if move else None)
-    singled_out = ""
-    if move is not None and near.rank is not None:
-        singled_out = f"in the batch of rank {move.rank}, which moved first and alone"
+    singled_out = _first_alone(move) if move is not None and near.rank is not None else ""
     found = _suspects(near, singled_out, marks, odds)
     if incident.kind in NAN_KINDS:  # the batch before the first NaN may have made it
         earlier = Neighbourhood(units, Window(core.after - 1, core.after), near.rank)
@@ -263,7 +272,8 @@ def _busiest(signals: Signals, onset: int) -> int | None:
 
 def _ordered(suspects: list[Suspect]) -> tuple[Suspect, ...]:
     """By confidence, then by p-value, then by how often they turned up."""
-    ranked = sorted(suspects, key=lambda s: (-s.confidence, 1.0 if s.p_value is None else s.p_value, -len(s.steps)))
+    named = [s for s in suspects if s.type != "domain" or s.p_value is not None]  # one of two domains is no suspect
+    ranked = sorted(named, key=lambda s: (-s.confidence, 1.0 if s.p_value is None else s.p_value, -len(s.steps)))
     return tuple(ranked[:MAX_SUSPECTS])
 
 

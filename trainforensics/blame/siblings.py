@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from trainforensics.blame.described import setting
-from trainforensics.blame.enrichment import hypergeometric_tail
+from trainforensics.blame.enrichment import poisson_binomial_tail
 from trainforensics.blame.sampler import SYNONYMS, Sampler
 from trainforensics.blame.windows import BURST_KINDS, NAN_KINDS
 from trainforensics.model import CrossRunFinding, RunResult
@@ -22,6 +22,7 @@ from trainforensics.signals.curve import Ints
 
 BY_CHANCE = 1e-3  # coincident onsets less likely than this prove a common order, for all pairs looked at together
 MIN_COINCIDENT = 2
+ALIKE = 0.8  # of the series that either run logs
 COMPARED = 64  # manifest steps compared between two runs
 MIN_COMPARED = 4
 DATA_NAMES = ("dataset", "data_path", "train_data", "dataset_name", "data")
@@ -29,18 +30,14 @@ DATA_NAMES = ("dataset", "data_path", "train_data", "dataset_name", "data")
 
 @dataclass(frozen=True, slots=True)
 class Spikes:
-    """Onsets of a run's data-like incidents, the distance at which two count as one step, and the steps it covers."""
+    """Onsets of a run's data-like incidents, the distance at which two count as one step, and what the run covers."""
 
     run: str
     steps: Ints
     reach: int
     first: int
     last: int
-
-    @property
-    def intervals(self) -> int:
-        """How many distinguishable onsets the run has room for."""
-        return max(1, (self.last - self.first) // max(1, self.reach) + 1)
+    logged: frozenset[str]
 
 
 def cross_run(
@@ -65,10 +62,11 @@ def _spikes(result: RunResult) -> Spikes:
     incidents = [i for i in result.incidents if i.kind in BURST_KINDS | NAN_KINDS and i.is_root_alarm]
     steps = {s for i in incidents for s in (i.onset_step, *i.occurrences) if s is not None}
     widths = [i.onset_interval[1] - i.onset_interval[0] for i in incidents if i.onset_interval]
+    names = {s.name for s in result.series}
     losses = [s for s in result.series if s.role == "train_loss" and s.first_step is not None] or list(result.series)
     first = min((s.first_step for s in losses if s.first_step is not None), default=0)
     last = max((s.last_step for s in losses if s.last_step is not None), default=0)
-    return Spikes(result.run, np.array(sorted(steps), dtype=np.int64), max([1, *widths]), first, last)
+    return Spikes(result.run, np.array(sorted(steps), dtype=np.int64), max([1, *widths]), first, last, frozenset(names))
 
 
 def _proof(a: RunResult, b: RunResult, batches: Mapping[str, pl.LazyFrame | None]) -> str | None:
@@ -108,15 +106,34 @@ def _same_batches(a: pl.LazyFrame, b: pl.LazyFrame) -> tuple[int, int]:
 
 
 def _coincidence(a: Spikes, b: Spikes, pairs: int) -> str:
-    """Whether the spikes themselves coincide beyond chance."""
-    hits = len(_coincident(a.steps, b.steps, max(a.reach, b.reach)))
-    room = min(a.intervals, b.intervals)
-    if hits < MIN_COINCIDENT:
+    """Whether the spikes themselves coincide beyond chance, between runs that log the same things.
+
+    Spikes that come like clockwork in either run coincide by their clocks and prove nothing.
+    """
+    reach = max(a.reach, b.reach)
+    mine, theirs = _apart(a.steps, 2 * reach), _apart(b.steps, 2 * reach)
+    hits = min(len(_coincident(mine, theirs, reach)), len(_coincident(theirs, mine, reach)))
+    if hits < MIN_COINCIDENT or not _alike(a, b) or _regular(mine) or _regular(theirs):
         return ""
-    # an onset matches anything within `reach` to either side, so three intervals count as one place
-    places = max(len(a.steps), len(b.steps), room // 3)
-    p = hypergeometric_tail(hits, places, len(b.steps), len(a.steps)) * pairs
+    span = min(a.last, b.last) - max(a.first, b.first) + 1
+    covered = min(1.0, len(theirs) * (2 * reach + 1) / max(1, span))
+    p = poisson_binomial_tail(hits, np.full(len(mine), covered)) * pairs
     return f"{hits} of their spikes fall on the same steps (p = {p:.1g} by chance)" if p < BY_CHANCE else ""
+
+
+def _alike(a: Spikes, b: Spikes) -> bool:
+    """Whether two runs log nearly the same series, as runs of one recipe do."""
+    return len(a.logged & b.logged) >= ALIKE * len(a.logged | b.logged)
+
+
+def _regular(steps: Ints) -> bool:
+    gaps = np.diff(steps)
+    return len(gaps) > 1 and float(np.ptp(gaps)) <= 0.05 * float(np.median(gaps))
+
+
+def _apart(steps: Ints, distance: int) -> Ints:
+    """Steps with those left out that follow the one before within `distance`."""
+    return steps[np.diff(steps, prepend=steps[:1] - distance - 1) > distance]
 
 
 def _coincident(steps: Ints, others: Ints, reach: int) -> Ints:
@@ -158,8 +175,8 @@ def _findings(group: list[Spikes], proofs: Mapping[tuple[str, str], str]) -> lis
         found.append(CrossRunFinding(text, runs, tuple(sorted(shared)), proof))
     for run, steps in lonely.items():
         text = (
-            f"{run} alone spikes although its siblings met the same data: optimiser or model state, "
-            "so skipping the data is a workaround"
+            f"{run} alone spikes although its siblings met the same data: optimiser or model state is likelier, "
+            "and skipping the data a workaround"
         )
         found.append(CrossRunFinding(text, (run, *sorted(names - {run})), tuple(steps), proof))
     return found

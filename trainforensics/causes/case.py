@@ -23,6 +23,7 @@ CREPT_POINTS = 3  # a climb is a lead when it began this many logged points befo
 LR_JUMP = 1.5  # per logged point; the steepest usual schedules, warm-ups from zero apart, stay below
 EARLY_POINTS = 10
 LASTING_POINTS = 20
+STILL = 2.5  # noise widths; the highest of three points of an unmoved series strays less
 QUIET = 1.5  # noise widths; a median of 20 points strays less than that from an unmoved level
 SLOW_KINDS = frozenset({"gradual-rise", "divergence", "plateau", "oscillation"})
 RESUME_WORDS = ("restart", "resume", "resumed", "checkpoint-loaded", "load-checkpoint", "checkpoint-load")
@@ -152,7 +153,9 @@ class Case:
             return None
         if self.kind in SLOW_KINDS and move.widths < MOVED:
             return self._slow_order()
-        return "same" if move.widths >= MOVED else "quiet"
+        if move.widths >= MOVED:
+            return "same"
+        return "quiet" if move.widths < STILL else None
 
     def _slow_order(self) -> Order | None:
         """For what builds up slowly: whether the gradient norm stayed quiet until the peak, over 20 points at least."""
@@ -188,6 +191,23 @@ class Case:
         if self.incident.recovery != "recovered" or end is None or self.loss is None:
             return None
         return int(np.searchsorted(self.loss.step, end) - np.searchsorted(self.loss.step, self.onset))
+
+    @cached_property
+    def turns_nan(self) -> Incident | None:
+        """An incident beside this one that is not finite, or hides it behind a loss of 0, a few points later."""
+        if self.kind in ("nan-onset", "grad-nan", "transient-nan", "loss-zero"):
+            return None
+        return self.beside("nan-onset", "loss-zero", "grad-nan", after=0)
+
+    @cached_property
+    def multiple(self) -> int:
+        """The whole number, 2 or more, that the training loss was multiplied by at a restart; 0 if it was not."""
+        found = self.join("train_loss")
+        if found is None or found.before <= 0 or found.after <= 0:
+            return 0
+        ratio = max(found.after / found.before, found.before / found.after)
+        whole = round(ratio)
+        return whole if whole >= 2 and abs(np.log(ratio / whole)) < 0.1 else 0
 
     @cached_property
     def beyond_start(self) -> tuple[float, float] | None:
@@ -321,11 +341,15 @@ class Case:
         """The first configuration entry whose last key part matches."""
         return next(matching(self.signals.config, pattern), None)
 
-    def beside(self, *kinds: str) -> Incident | None:
-        """Another incident of one of these kinds that begins no later than ten logged points after this one."""
+    def beside(self, *kinds: str, after: int | None = None) -> Incident | None:
+        """Another incident of one of these kinds that begins no later than ten logged points after this one.
+
+        `after`: no earlier than this many steps after it either.
+        """
         for other in self.incidents:
             known = other is not self.incident and other.kind in kinds and other.onset_step is not None
-            if known and (other.onset_step or 0) <= self.onset + EARLY_POINTS * self.cadence:
+            distance = (other.onset_step or 0) - self.onset
+            if known and distance <= EARLY_POINTS * self.cadence and (after is None or distance >= after):
                 return other
         return None
 

@@ -61,7 +61,7 @@ def rate_level(case: Case, high: float = 0.0, low: float = 0.0) -> list[Reason]:
 
 def recovery(case: Case, fast: float = 0.0, slow: float = 0.0) -> list[Reason]:
     """A bad batch leaves the weights nearly as they were; a violent update must be learnt away again."""
-    if case.kind not in SUDDEN:
+    if case.kind not in SUDDEN or case.turns_nan is not None:
         return []
     points = case.recovered_in
     if points is not None and points <= FAST_POINTS:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from trainforensics.causes.case import Case
 from trainforensics.causes.evidence import gradient, recovery
 from trainforensics.causes.weight import CLEAR, STRONG, Reason, Weight
@@ -11,6 +13,7 @@ from trainforensics.causes.weight import CLEAR, STRONG, Reason, Weight
 CAUSE = "logging-artefact"
 PRIORS: Mapping[str, float] = {
     "instant-burst": 0.04,
+    "resume-discontinuity": 0.02,
     "scale-mismatch": 0.88,
     "import-integrity": 0.9,
     "coverage-gap": 0.9,
@@ -40,6 +43,23 @@ def _against_validation(case: Case) -> list[Reason]:
     return [Reason(-CLEAR, f"validation agrees ({theirs:.4g} against {mine:.4g})")]
 
 
+def _multiplied(case: Case) -> list[Reason]:
+    """A loss that a restart multiplies by a whole number while validation goes on is summed, not averaged."""
+    text = f"the training loss changed {case.multiple}-fold, as a sum over micro-batches or ranks would"
+    reasons = [Reason(CLEAR, text)]
+    val = case.curve("val_loss")
+    at = int(np.searchsorted(val.step, case.onset)) if val is not None else 0
+    if val is not None and 0 < at < len(val) and val.value[at - 1] > 0:
+        before, after = float(val.value[at - 1]), float(val.value[at])
+        goes_on = abs(after / before - 1) < 0.25 * (case.multiple - 1)
+        where = f"validation went from {before:.4g} to {after:.4g} meanwhile"
+        reasons.append(Reason(STRONG if goes_on else -STRONG, where))
+    norm = case.join("grad_norm")
+    if norm is not None and norm.before > 0 and abs(norm.after / norm.before - case.multiple) < 0.3 * case.multiple:
+        reasons.append(Reason(CLEAR, f"the gradient norm changed with it ({norm.before:.3g} to {norm.after:.3g})"))
+    return reasons
+
+
 def weigh(case: Case) -> Weight | None:
     """Weighed where the kind of incident makes it thinkable."""
     prior = PRIORS.get(case.kind)
@@ -48,6 +68,8 @@ def weigh(case: Case) -> Weight | None:
     reasons = []
     if case.kind == "instant-burst":
         reasons += [*gradient(case, quiet=CLEAR, same=-CLEAR, led=-CLEAR), *recovery(case, slow=-CLEAR)]
+    if case.kind == "resume-discontinuity" and case.multiple:
+        reasons += _multiplied(case)
     if case.kind == "bad-start":
         reasons += _against_validation(case)
     return Weight(prior, tuple(reasons), "compute the value of one logged step by hand from the model's output")

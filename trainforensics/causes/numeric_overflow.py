@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from trainforensics.causes.case import Case
 from trainforensics.causes.evidence import data, growth, precision, rate_jump, rooted, scale, violence
-from trainforensics.causes.weight import CLEAR, HINT, Reason, Weight
+from trainforensics.causes.weight import CLEAR, HINT, STRONG, Reason, Weight
 
 CAUSE = "numeric-overflow"
 PRIORS: Mapping[str, float] = {
@@ -62,9 +62,12 @@ def weigh(case: Case) -> Weight | None:
         *attention(case),
         *violence(case, HINT),
     ]
+    if case.turns_nan is not None:
+        text = f"{case.turns_nan.kind} follows at {case.turns_nan.onset_step}"
+        reasons.append(Reason(STRONG if case.precision == "fp16" else CLEAR, text))
     if case.kind == "loss-zero" and case.zero_gradient > 0.5:
         reasons.append(Reason(-CLEAR, "gradient norms are 0, not NaN"))
-    elif nan:
+    elif nan and case.kind != "scale-decay":
         reasons += growth(case, sudden=HINT / 2)
     return Weight(
         prior,
