@@ -246,6 +246,15 @@ def test_an_effect_of_a_wrong_schedule_says_so() -> None:
     assert top(effect, run(), root) in ("learning-rate", "schedule")
 
 
+def test_a_rate_of_zero_does_no_harm_and_may_be_an_effect() -> None:
+    signals = run(learning_rate=np.zeros(N), loss_scale=np.ones(N), config={"fp16": True})
+    rate, scale = make_incident("lr-anomaly", 1), make_incident("scale-decay", 1, role="loss_scale")
+    ranked = rank((rate, scale), signals)
+    assert all(i.causes[0].cause in ("loss-scaling", "numeric-overflow") for i in ranked)
+    alone = causes(rate, run(learning_rate=np.zeros(N)))
+    assert alone[0].cause == "schedule"
+
+
 def test_unknown_wins_where_nothing_speaks_for_anything() -> None:
     found = causes(make_incident("suspect-shard", None), run())
     assert found

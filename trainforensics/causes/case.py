@@ -22,6 +22,7 @@ MOVED = 5.0  # noise widths; a normal baseline of 128 points exceeds it about on
 CREPT_POINTS = 3  # a climb is a lead when it began this many logged points before the loss left its noise
 LR_JUMP = 1.5  # per logged point; the steepest usual schedules, warm-ups from zero apart, stay below
 EARLY_POINTS = 10
+MULTIPLES = frozenset({2, 3, 4, 8, 16, 32, 64})
 LASTING_POINTS = 20
 STILL = 2.5  # noise widths; the highest of three points of an unmoved series strays less
 QUIET = 1.5  # noise widths; a median of 20 points strays less than that from an unmoved level
@@ -185,6 +186,12 @@ class Case:
         return None if curve is None else _rate(curve.only_finite(), self.onset, self.cadence)
 
     @cached_property
+    def no_rate(self) -> bool:
+        """Whether the learning rate is logged and exactly 0 at the onset, so that no update can have done harm."""
+        curve = self.curve("learning_rate")
+        return curve is not None and len(curve) > 0 and float(curve.value[max(0, curve.at(self.onset))]) == 0.0
+
+    @cached_property
     def recovered_in(self) -> int | None:
         """Logged points from onset to return, None for an incident that did not return."""
         end = self.incident.end_step
@@ -201,13 +208,13 @@ class Case:
 
     @cached_property
     def multiple(self) -> int:
-        """The whole number, 2 or more, that the training loss was multiplied by at a restart; 0 if it was not."""
+        """A usual number of micro-batches or ranks by which a restart multiplied the training loss, else 0."""
         found = self.join("train_loss")
         if found is None or found.before <= 0 or found.after <= 0:
             return 0
         ratio = max(found.after / found.before, found.before / found.after)
         whole = round(ratio)
-        return whole if whole >= 2 and abs(np.log(ratio / whole)) < 0.1 else 0
+        return whole if whole in MULTIPLES and abs(np.log(ratio / whole)) < 0.1 else 0
 
     @cached_property
     def beyond_start(self) -> tuple[float, float] | None:

@@ -47,6 +47,13 @@ def rate_jump(case: Case, points: float) -> list[Reason]:
     return _reason(points, f"the learning rate jumped {rate.jump:.3g}-fold at {rate.jump_step}, to {rate.now:.3g}")
 
 
+def no_rate(case: Case, points: float) -> list[Reason]:
+    """A rate of exactly 0, for kinds that an update would have to make."""
+    if not case.no_rate or case.kind in ("lr-anomaly", "plateau"):
+        return []
+    return _reason(points, "the learning rate is 0 here, so no update can have done it")
+
+
 def rate_level(case: Case, high: float = 0.0, low: float = 0.0) -> list[Reason]:
     """Where the learning rate stands against the highest so far."""
     rate = case.rate
@@ -168,6 +175,14 @@ def violence(case: Case, points: float) -> list[Reason]:
 def lasting(case: Case, points: float) -> list[Reason]:
     """A series that stays where it jumped to: no batch does that."""
     return _reason(points, f"{case.incident.series} stays away for at least 20 logged points") if case.lasting else []
+
+
+def skipped(case: Case, points: float) -> list[Reason]:
+    """Updates skipped for overflow from the same point on, which leave a schedule where it was."""
+    other = case.beside("scale-decay", "skipped-steps", "grad-nan")
+    if other is None or (other.onset_step or 0) < case.onset - case.cadence:
+        return []
+    return _reason(points, f"{other.kind} from {other.onset_step} on: skipped updates leave the schedule at its start")
 
 
 def said(case: Case, pattern: str, points: float) -> list[Reason]:

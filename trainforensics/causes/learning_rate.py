@@ -10,6 +10,7 @@ from trainforensics.causes.evidence import (
     gradient,
     growth,
     lone_rank,
+    no_rate,
     periodic,
     rate_jump,
     rate_level,
@@ -55,7 +56,7 @@ def weigh(case: Case) -> Weight | None:
     reasons = [
         *rate_jump(case, PROOF),
         *periodic(case, -CLEAR),
-        *rooted(case, STRONG, "lr-anomaly"),
+        *(rooted(case, STRONG, "lr-anomaly") if not case.no_rate else no_rate(case, -STRONG)),
         *(gradient(case, led=CLEAR, quiet=-CLEAR) if case.kind != "oscillation" else ()),
         *rate_level(case, high=HINT, low=-CLEAR),
         *recovery(case, fast=-HINT, slow=CLEAR),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trainforensics.causes.case import Case
-from trainforensics.causes.evidence import data, precision, scale
+from trainforensics.causes.evidence import data, precision, scale, skipped
 from trainforensics.causes.weight import CLEAR, HINT, PROOF, STRONG, Reason, Weight
 
 CAUSE = "loss-scaling"
@@ -19,7 +19,7 @@ PRIORS: Mapping[str, float] = {
     "divergence": 0.03,
     "resume-discontinuity": 0.05,
     "instant-burst": 0.02,
-    "lr-anomaly": 0.02,
+    "lr-anomaly": 0.05,
 }
 
 
@@ -43,6 +43,8 @@ def weigh(case: Case) -> Weight | None:
     reasons = [*scale(case, CLEAR), *precision(case, half=HINT, wide=-STRONG), *data(case, proven=-HINT)]
     if case.scale_floor is not None:
         reasons.append(Reason(HINT, f"the loss scale ends on its floor of {case.scale_floor:g}"))
+    if case.kind == "lr-anomaly" and case.no_rate:
+        reasons += skipped(case, STRONG)
     if case.kind == "resume-discontinuity":
         reasons += _not_restored(case)
     elif not case.scale_moves and case.signals.curve("loss_scale") is None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trainforensics.causes.case import Case
-from trainforensics.causes.evidence import data, growth, precision, rate_jump, rooted, scale, violence
+from trainforensics.causes.evidence import data, growth, precision, rate_jump, rooted, scale, skipped, violence
 from trainforensics.causes.weight import CLEAR, HINT, STRONG, Reason, Weight
 
 CAUSE = "numeric-overflow"
 PRIORS: Mapping[str, float] = {
     "instant-burst": 0.07,
+    "lr-anomaly": 0.05,
     "gradual-rise": 0.06,
     "divergence": 0.1,
     "nan-onset": 0.38,
@@ -62,6 +63,8 @@ def weigh(case: Case) -> Weight | None:
         *attention(case),
         *violence(case, HINT),
     ]
+    if case.kind == "lr-anomaly" and case.no_rate:
+        reasons += skipped(case, STRONG)
     if case.turns_nan is not None:
         text = f"{case.turns_nan.kind} follows at {case.turns_nan.onset_step}"
         reasons.append(Reason(STRONG if case.precision == "fp16" else CLEAR, text))

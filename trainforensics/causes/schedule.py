@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trainforensics.causes.case import Case
-from trainforensics.causes.evidence import restart, rooted
+from trainforensics.causes.evidence import restart, rooted, skipped
 from trainforensics.causes.weight import CLEAR, HINT, STRONG, Reason, Weight
 
 CAUSE = "schedule"
@@ -24,6 +24,8 @@ def weigh(case: Case) -> Weight | None:
     if prior is None:
         return None
     reasons = rooted(case, CLEAR, "lr-anomaly") if case.kind != "lr-anomaly" else restart(case, near=HINT)
+    if case.kind == "lr-anomaly" and case.no_rate:
+        reasons += skipped(case, -CLEAR)
     rate = case.rate
     if rate is not None and case.kind in ("plateau", "resume-discontinuity"):
         if rate.now == 0 or rate.share < 0.01:
