@@ -22,6 +22,7 @@ MIN_VISIBLE = 2.0  # a rise of less than this many widths of the point-to-point 
 FEW_POINTS = 3  # a climb to half its height within this many logged points is sudden
 SHARP = 2  # blocks: a jump that climbs within so few is measured on a finer scale
 SETTLED = 8  # points from an onset on before "it does not come back" may be said
+MOST = 0.7  # of the points at the top of a smoothed climb must be high themselves: two outliers are no climb
 ERUPTION = 5.0  # widths of the noise in the 16 points before: in a stormy stretch high points are ordinary
 LOOKBACK = 1024  # blocks before a candidate in which its ground is sought
 OUTSIDE = {1: 3.0}  # noise widths of the smoothed series that count as outside: 3 for single points, 2 for medians
@@ -96,6 +97,9 @@ def _measure(series: Pyramid, candidate: Candidate, limit: int, logged: bool) ->
     peak = top + int(np.argmax(smooth[top : max(turn, top + 1)]))
     height = float(smooth[peak] - before)
     if height < max((MIN_HEIGHT if candidate.jump else MIN_COMPANION) * noise, MIN_VISIBLE * sigma):
+        return None
+    crest = series.values[first + peak - scale // 2 : first + peak + (scale + 1) // 2]
+    if np.mean(crest > before + 0.5 * height) < MOST:
         return None
     inside = np.flatnonzero(smooth[: peak + 1] <= before + OUTSIDE.get(scale, 2.0) * noise)
     onset = int(inside[-1]) + 1 if len(inside) else 0
