@@ -60,17 +60,28 @@ def test_incident_is_well_formed(row: dict[str, Any], incident: dict[str, Any]) 
 
 
 def test_corpus_is_small() -> None:
-    assert sum(path.stat().st_size for path in RUNS.rglob("*") if path.is_file()) < 12_000_000
+    assert sum(path.stat().st_size for path in (ROOT / "fixtures").rglob("*") if path.is_file()) < 12_000_000
+
+
+def test_the_nearest_checkpoint_fails_again_and_the_clean_one_trains_through() -> None:
+    outcome = json.loads((ROOT / "fixtures" / "checkpoint_experiment" / "outcome.json").read_text())
+    nearest, clean = outcome["resume-nearest"], outcome["resume-clean"]
+    assert clean["resumed_from"] < nearest["resumed_from"]
+    assert not nearest["trained_through"]
+    assert clean["trained_through"]
 
 
 def test_corpus_is_broad() -> None:
     runs_of = Counter(kind for row in TRUTH for kind in {incident["kind"] for incident in row["incidents"]})
     assert set(runs_of) >= {
-        "instant-burst", "gradual-rise", "divergence", "nan-onset", "transient-nan", "grad-nan", "scale-decay",
-        "val-divergence", "double-descent", "resume-discontinuity",
+        "instant-burst", "gradual-rise", "divergence", "bad-start", "loss-zero", "suspicious-low-loss", "plateau",
+        "oscillation", "nan-onset", "transient-nan", "grad-nan", "scale-decay", "skipped-steps", "underflow",
+        "gradient-explosion", "vanishing-gradient", "clip-saturation", "update-ratio", "val-divergence", "val-jump",
+        "double-descent", "eval-invalid", "eval-regression", "resume-discontinuity",
     }  # fmt: skip
+    assert min(runs_of[kind] for kind in ("instant-burst", "gradual-rise", "divergence", "nan-onset", "plateau")) >= 2
     healthy = [row for row in TRUTH if row["healthy"]]
-    assert len(healthy) >= 8
+    assert len(healthy) >= 20
     assert {row["format"].split("+")[0].split("(")[0] for row in healthy} >= {
         "tensorboard", "wandb-offline", "jsonl", "hf-trainer_state.json",
     }  # fmt: skip
