@@ -6,8 +6,9 @@ learning-rate drops. Candidates come from a pyramid of scales; here each gets it
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.pyramid import MIN_COMPANION, MIN_HEIGHT, Candidate, Pyramid, pyramid
 from trainforensics.signals.trend import WINDOW, log_space, moving_median
 
+HUGE = 1e100  # values whose squares would leave the range of numbers are judged in units of the largest
 MIN_POINTS = 12
 MIN_VISIBLE = 2.0  # a rise of less than this many widths of the point-to-point noise is left alone
 FEW_POINTS = 3  # a climb to half its height within this many logged points is sudden
@@ -65,11 +67,13 @@ def excursions(curve: Curve) -> tuple[Excursion, ...]:
     if len(values) < MIN_POINTS or values.max() == values.min():
         return ()
     logged = log_space(values)
-    series = pyramid(np.log(values) if logged else values)
+    largest = float(np.max(np.abs(values)))
+    unit = largest if largest > HUGE and not logged else 1.0
+    series = pyramid(np.log(values) if logged else values / unit)
     found: list[Excursion] = []
     for candidate in series.candidates:
         limit = _limit(candidate, found, len(values))
-        excursion = _measure(series, candidate, limit, logged) if limit else None
+        excursion = _measure(series, candidate, limit, np.exp if logged else lambda x: x * unit) if limit else None
         if excursion is not None and not any(e.onset <= excursion.onset <= e.end for e in found):
             found.append(excursion)
     return tuple(sorted((e for e in found if e.height >= MIN_HEIGHT * series.wander), key=lambda e: e.onset))
@@ -84,8 +88,9 @@ def _limit(candidate: Candidate, found: list[Excursion], n: int) -> int:
     return min((known.onset for known in found if known.onset >= stop), default=n)
 
 
-def _measure(series: Pyramid, candidate: Candidate, limit: int, logged: bool) -> Excursion | None:
-    """Onset, peak, end and recovery of a candidate that looks no further than `limit`."""
+def _measure(series: Pyramid, candidate: Candidate, limit: int, undo: Callable[[Any], Any]) -> Excursion | None:
+    """Onset, peak, end and recovery of a candidate that looks no further than `limit`; `undo` leads back to values as
+    logged."""
     scale, start = candidate.scale, candidate.start
     first = max(0, start - LOOKBACK * scale)
     before, base = _ground(series.values[first:start], scale, float(series.finest.sigma[max(start - 1, 0)]))
@@ -106,7 +111,6 @@ def _measure(series: Pyramid, candidate: Candidate, limit: int, logged: bool) ->
     shortly_before = series.values[max(0, first + onset - WINDOW) : first + onset]
     if height < ERUPTION * robust_sigma(shortly_before) / np.sqrt(scale):
         return None
-    undo = np.exp if logged else np.asarray
     climb, floor = undo(smooth[onset : peak + 1]), float(undo(before))
     rise = int(np.argmax(climb >= floor + 0.5 * (climb[-1] - floor)))
     if candidate.jump and scale > 1 and rise <= SHARP * scale:
