@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 OUT ?= trainforensics-out
 
-.PHONY: demo test lint types contracts fixtures docs bench-import clean
+.PHONY: demo test lint types contracts fixtures docs bench-import bench-detect clean
 
 demo: $(VENV)/.installed ## Analyse the logs shipped in fixtures/ and say where the report is
 	$(BIN)/trainforensics analyze fixtures/runs --out $(OUT)
@@ -30,8 +30,13 @@ docs: $(VENV)/.installed ## Write docs/kinds/ again from the detectors' docstrin
 fixtures: $(VENV)/.fixtures ## Train the runs in fixtures/ again (PyTorch on the CPU)
 	$(BIN)/python -m fixtures.train
 
-bench-import: $(VENV)/.dev ## How fast logs are read
-	$(BIN)/python benchmarks/import_speed.py
+bench-import: $(VENV)/.dev ## How fast logs are read, into docs/benchmarks.md
+	$(BIN)/python benchmarks/import_speed.py > $(VENV)/import.md
+	$(BIN)/python -m benchmarks.page import $(VENV)/import.md
+	cat $(VENV)/import.md
+
+bench-detect: $(VENV)/.dev ## How good the verdicts are, beside public rules and tools, into docs/benchmarks.md
+	$(BIN)/python -m benchmarks.detect
 
 clean:
 	rm -rf $(VENV) $(OUT)

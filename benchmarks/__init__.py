@@ -1,0 +1,1 @@
+"""How good and how fast trainforensics is, beside what others use."""
