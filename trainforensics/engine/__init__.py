@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
 from pathlib import Path
 from typing import TypeVar
 
@@ -142,6 +140,9 @@ def _run_all(
             _tell(progress, names, number)
             yield function(task)
         return
+    from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415  (a small run needs none of it)
+    from multiprocessing import get_context  # noqa: PLC0415
+
     os.environ["POLARS_MAX_THREADS"] = "1"  # for the workers; polars deadlocks under fork, hence spawn
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_leave_interrupts_to_parent) as pool:
         pending = [pool.submit(function, task) for task in tasks]

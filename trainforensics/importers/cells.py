@@ -1,13 +1,11 @@
-"""Columns of Arrow and of text as cells: numbers, with the state of those that are none."""
+"""Columns of a frame and of text as cells: numbers, with the state of those that are none."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from trainforensics.importers.base import STRING
@@ -18,74 +16,59 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-def columns_of_arrow(batch: pa.RecordBatch | pa.Table, null: int) -> Iterator[tuple[str, Cells]]:
-    """The columns of a batch, structs as `name/field`; `null` is the state of a cell without value.
+def columns_of_frame(frame: pl.DataFrame, null: int) -> Iterator[tuple[str, Cells]]:
+    """The columns of a frame, structs as `name/field`; `null` is the state of a cell without value.
 
     Lists of numbers, all of one length, become `name/0`, `name/1` ...; other lists and binary columns are no metrics.
     """
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+    for name, column in frame.to_dict().items():
         yield from _columns(name, column, null)
 
 
-def _columns(name: str, column: Any, null: int) -> Iterator[tuple[str, Cells]]:
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-    kind = column.type
-    if pa.types.is_struct(kind):
-        for i in range(kind.num_fields):
-            yield from _columns(f"{name}/{kind.field(i).name}", column.flatten()[i], null)
-    elif pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        yield name, _time_cells(column, null)
-    elif pa.types.is_dictionary(kind):
-        yield from _columns(name, column.dictionary_decode(), null)
-    elif pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        import polars as pl  # noqa: PLC0415  (heavy; only for text columns)
+def _columns(name: str, column: pl.Series, null: int) -> Iterator[tuple[str, Cells]]:
+    import polars as pl  # noqa: PLC0415  (heavy; loaded by whoever made the column)
 
-        yield name, text_cells(pl.Series(pl.from_arrow(column)), null, typed=True)
-    elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        yield from _list_columns(name, column, null)
-    elif _is_number(kind):
-        yield name, _number_cells(column.cast(pa.float64(), safe=False), null)
-    elif pa.types.is_null(kind):
+    kind = column.dtype
+    if isinstance(kind, pl.Struct):
+        for field in column.struct.fields:
+            yield from _columns(f"{name}/{field}", column.struct.field(field), null)
+    elif isinstance(kind, pl.Datetime | pl.Date):
+        yield name, _time_cells(column, null)
+    elif isinstance(kind, pl.Categorical | pl.Enum | pl.String):
+        yield name, text_cells(column.cast(pl.String), null, typed=True)
+    elif isinstance(kind, pl.List | pl.Array):
+        yield from _list_columns(name, column.cast(pl.List(kind.inner)), null)
+    elif kind.is_numeric() or kind == pl.Boolean:
+        yield name, _number_cells(column, null)
+    elif kind == pl.Null:
         yield name, Cells(np.full(len(column), np.nan), np.full(len(column), null, np.uint8))
 
 
-def _list_columns(name: str, column: Any, null: int) -> Iterator[tuple[str, Cells]]:
-    lengths = pc.list_value_length(column).drop_null().unique()
-    if len(lengths) != 1 or not _is_number(column.type.value_type) or not 0 < lengths[0].as_py() <= LONGEST_LIST:
+def _list_columns(name: str, column: pl.Series, null: int) -> Iterator[tuple[str, Cells]]:
+    lengths = column.list.len().drop_nulls().unique().to_list()
+    if len(lengths) != 1 or not 0 < lengths[0] <= LONGEST_LIST:
         return
-    length = lengths[0].as_py()
-    for i in range(length):
-        yield (
-            (name if length == 1 else f"{name}/{i}"),
-            _number_cells(pc.list_element(column, i).cast(pa.float64()), null),
-        )
+    for i in range(lengths[0]):
+        item = column.list.get(i)
+        if item.dtype.is_numeric() or item.dtype.is_(pl.Boolean):
+            yield (name if lengths[0] == 1 else f"{name}/{i}"), _number_cells(item, null)
 
 
-def _is_number(kind: Any) -> bool:
-    known = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
-    return any(is_kind(kind) for is_kind in known)
-
-
-def _number_cells(column: Any, null: int) -> Cells:
-    state = np.zeros(len(column), np.uint8)
-    if column.null_count:
-        state[_array(column.is_null())] = null
-    return Cells(_array(column), state)
-
-
-def _array(column: Any) -> NDArray[Any]:
-    """An Arrow array as numpy, nulls as NaN. Arrow's own conversion loads pandas where it is installed (0.3 s)."""
+def _number_cells(column: pl.Series, null: int) -> Cells:
     import polars as pl  # noqa: PLC0415
 
-    return pl.Series(pl.from_arrow(column)).to_numpy()
+    numbers = column.cast(pl.Float64)
+    return Cells(numbers.to_numpy(), _states(numbers, null))
 
 
-def _time_cells(column: Any, null: int) -> Cells:
-    micro = column.cast(pa.timestamp("us", tz=getattr(column.type, "tz", None)), safe=False).cast(pa.int64())
-    missing = _array(column.is_null())
-    time = np.where(missing, NO_TIME, _array(micro.fill_null(0)))
-    state = np.where(missing, np.uint8(null), np.uint8(TEXT)).astype(np.uint8)
+def _states(column: pl.Series, null: int) -> NDArray[np.uint8]:
+    """`null` where there is no value, else 0."""
+    return column.is_null().to_numpy() * np.uint8(null)
+
+
+def _time_cells(column: pl.Series, null: int) -> Cells:
+    time = column.dt.epoch("us").fill_null(NO_TIME).to_numpy()
+    state = np.where(column.is_null().to_numpy(), np.uint8(null), np.uint8(TEXT))
     return Cells(np.full(len(column), np.nan), state, time=time)
 
 

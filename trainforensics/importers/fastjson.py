@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainforensics.importers.base import NULL, VALUE
-from trainforensics.importers.cells import columns_of_arrow
+from trainforensics.importers.cells import columns_of_frame
 from trainforensics.importers.rows import ABSENT, Block, Cells
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def parse(data: bytes, line: int) -> tuple[Block, pl.DataFrame] | None:
         frame = _parse(patched, len(starts), len(colons), infer_schema_length=None)
     if frame is None or (len(odd) and any(isinstance(kind, pl.Struct) for kind in frame.dtypes)):
         return None
-    columns = dict(columns_of_arrow(frame.to_arrow(), ABSENT))
+    columns = dict(columns_of_frame(frame, ABSENT))
     if not _put_back(columns, data, odd, ends):
         return None
     return Block(columns, numbers), frame

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from trainforensics.importers.axes import choose, is_step_name
 from trainforensics.importers.base import Batches
-from trainforensics.importers.cells import columns_of_arrow
+from trainforensics.importers.cells import columns_of_frame
 from trainforensics.importers.rows import ABSENT, Block
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _step_block(frame: pl.DataFrame) -> Block:
 
     names = [name for name in frame.columns if is_step_name(name)]
     texts = [pl.col(name).cast(pl.Float64, strict=False) for name in names if frame.schema[name] == pl.String]
-    columns = dict(columns_of_arrow(frame.select(names).with_columns(texts).to_arrow(), ABSENT))
+    columns = dict(columns_of_frame(frame.select(names).with_columns(texts), ABSENT))
     return Block(columns, np.arange(1, frame.height + 1, dtype=np.int64))
 
 

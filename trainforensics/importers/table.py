@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from trainforensics import roles
 from trainforensics.importers.axes import is_step_name
 from trainforensics.importers.base import EMPTY, HEAD_BYTES, NULL, Head, Record, Source
-from trainforensics.importers.cells import columns_of_arrow, text_cells
+from trainforensics.importers.cells import columns_of_frame, text_cells
 from trainforensics.importers.lines import LineBlocks, text_head
 from trainforensics.importers.provenance import logged_batches
 from trainforensics.importers.rows import ABSENT, Block, Cells, RowReader
@@ -367,7 +367,7 @@ def _read_parquet(source: Source) -> Iterator[Record]:
                 lines = np.arange(row, row + batch.num_rows, dtype=np.int64)
                 row += batch.num_rows
                 frame = pl.DataFrame(pl.from_arrow(batch))
-                yield from reader.add(Block(dict(columns_of_arrow(batch, NULL)), lines), frame)
+                yield from reader.add(Block(dict(columns_of_frame(frame, NULL)), lines), frame)
     except (OSError, ValueError) as error:
         yield ReadWarning("damaged-file", f"row {row}", f"the Parquet file is damaged: {error}")
     yield from reader.finish()
