@@ -10,14 +10,16 @@ import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from trainforensics.importers.framing import BlockReader
 from trainforensics.model import Axis, Event, ReadWarning
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 HEAD_BYTES = 64 * 1024
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
@@ -254,6 +253,8 @@ def _tag_numbers(tags: NDArray[np.uint8], scalars: Scalars) -> _Ints:
     count, width = tags.shape
     if width == 0:
         return np.full(count, scalars.tag_number(""))
+    import pyarrow as pa  # noqa: PLC0415  (heavy)
+
     cells: Any = pa.Array.from_buffers(pa.binary(width), count, [None, pa.py_buffer(tags.tobytes())])
     encoded = cells.dictionary_encode()
     names: list[Any] = encoded.dictionary.to_pylist()
