@@ -254,16 +254,17 @@ def sustained_rise(curve: Condensed, min_after: int = 3) -> Rise | None:
 def _rise_onset(curve: Condensed, best: int, last: int, low: float) -> int:
     """First evaluation of the rise that leads from `best` to `last`.
 
-    The line through the first evaluations that stay outside the noise is followed back to the low level: the rise
-    began before it left the noise.
+    The rise began before it left the noise: its slope outside, the steeper of its first quarter's and its whole, is
+    followed back to the low level.
     """
     inside = np.flatnonzero(curve.smooth[best : last + 1] <= low + 2 * curve.noise)
     out = min(best + (int(inside[-1]) if len(inside) else 0) + 1, last)
-    stop = min(out + max(3, (last - out) // 4), last + 1)
-    step, value = curve.step[out:stop].astype(np.float64), curve.smooth[out:stop]
-    if len(step) < 2 or value[-1] <= value[0]:
+    step, value = curve.step[out : last + 1].astype(np.float64), curve.smooth[out : last + 1]
+    stops = [at for at in (max(2, len(step) // 4), len(step) - 1) if 0 < at < len(step)]
+    slope = max(((value[at] - value[0]) / max(step[at] - step[0], 1.0) for at in stops), default=0.0)
+    if slope <= 0:
         return out
-    start = step[0] - (value[0] - low) * (step[-1] - step[0]) / (value[-1] - value[0])
+    start = step[0] - (value[0] - low) / slope
     return min(max(int(np.searchsorted(curve.step, start, side="right")), best + 1), out)
 
 

@@ -63,7 +63,7 @@ def judge_series(run: StoredRun, settings: Settings) -> Judged:
         events=run.events,
         checkpoints=_checkpoints(run),
         config=run.config,
-        warnings=tuple(w.message for source in sources for w in source.warnings),
+        warnings=tuple(w for source in sources for w in source.warnings),
         sampled=next((w.message for source in sources for w in source.warnings if w.kind == "sampled"), ""),
     )
     return Judged(signals, tuple(_summary(series, twins) for series in stored), tuple(warnings))

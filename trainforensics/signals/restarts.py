@@ -168,12 +168,24 @@ def _join(value: Floats, border: int, width: int) -> Join | None:
     usual, others = course[-1], others - course[:-1]
     scale = max(robust_sigma(others), 1.2533 * noise * math.sqrt(2 / width), 1e-9 * abs(float(levels[-1])))
     change = here - usual
-    alone = abs(change) > 1.2 * float(np.abs(others).max())
+    alike = np.flatnonzero(np.abs(others) >= abs(change) / 1.2)
+    alone = not len(alike) or _apart_from_stairs(alike + start + width, border, width, len(others))
     few = math.sqrt(min(1.0, len(others) / (3 * memory)))  # few independent places prove little
     z = few * change / scale if alone and scale > 0 else 0.0
     recent = old[-max(4 * width, 48) :]
     spread = max(robust_sigma(recent - _line(recent, 1, 1)[:-1]), noise, 1e-12)
     return Join(float(levels[-1 - width]), float(levels[-1]), change, z, width, spread)
+
+
+def _apart_from_stairs(alike: Ints, border: int, width: int, places: int) -> bool:
+    """Whether the old life's changes of this size are few sharp steps (epochs) in whose rhythm the border is not."""
+    stairs = np.split(alike, np.flatnonzero(np.diff(alike) > 1) + 1)
+    if len(stairs) > 3 or places < 8 * width * len(stairs) or max(len(stair) for stair in stairs) > 2.5 * width:
+        return False
+    at = np.array([float(np.median(stair)) for stair in stairs])
+    period = float(np.diff(at).mean()) if len(at) > 1 else at[0]
+    turns = float((border - at[0]) / period)
+    return abs(turns - round(turns)) * period > max(2 * width, 0.05 * period)
 
 
 def _line(values: Floats, memory: int, ahead: int) -> Floats:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from trainforensics.model import Axis, Checkpoint, Event, Outcome, Series
+from trainforensics.model import Axis, Checkpoint, Event, Outcome, ReadWarning, Series
 from trainforensics.signals.curve import Curve, Matrix
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class Signals:
     events: tuple[Event, ...] = ()
     checkpoints: tuple[Checkpoint, ...] = ()
     config: Mapping[str, Any] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[ReadWarning, ...] = ()  # what reading the sources left out
     sampled: str = ""  # why the log is known to be partial (an export sampled to 500 rows ...), empty if it is not
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)  # of phase 1, by kind; only phase 2 gets them
     _cache: dict[Hashable, Any] = field(default_factory=dict)

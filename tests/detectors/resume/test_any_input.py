@@ -1,4 +1,4 @@
-"""Generalisation, resume and monitoring detectors on input that no log should hold: an outcome, never an exception."""
+"""Detectors of four families on input that no log should hold: an outcome, never an exception."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from trainforensics.detectors.generalisation import (
     val_jump,
 )
 from trainforensics.detectors.monitoring import coverage_gap
-from trainforensics.detectors.resume import resume_discontinuity
+from trainforensics.detectors.resume import import_integrity, resume_discontinuity
+from trainforensics.detectors.schedule import batch_size_change, lr_anomaly
 from trainforensics.model import Clear, Event, Fired, NotApplicable
 from trainforensics.signals import Signals
 
@@ -29,9 +30,21 @@ DETECTORS: tuple[ModuleType, ...] = (
     eval_regression,
     eval_invalid,
     resume_discontinuity,
+    import_integrity,
+    lr_anomaly,
+    batch_size_change,
     coverage_gap,
 )
-ROLES = ("train_loss", "val_loss", "val_metric", "grad_norm", "learning_rate", "loss_scale", "activation_norm")
+ROLES = (
+    "train_loss",
+    "val_loss",
+    "val_metric",
+    "grad_norm",
+    "learning_rate",
+    "loss_scale",
+    "activation_norm",
+    "batch_size",
+)
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, 1.0, -1.0, 1e300, -1e300, 5e-324, 1e99, -1e99])
 
 

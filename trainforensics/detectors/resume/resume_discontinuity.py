@@ -40,6 +40,7 @@ from trainforensics.model import Clear, Evidence, Finding, Fired, Outcome, Recov
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.curve import Floats
 from trainforensics.signals.evaluations import usable
+from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.restarts import (
     Join,
     Restart,
@@ -60,6 +61,8 @@ META = Meta(
         Param("z", 6.0, "change of level in units of the old life's own changes"),
         Param("unsure", 1.2, "times that, where nothing but one of a few long pauses speaks for a restart"),
         Param("size", 1.0, "change of level against the point-to-point noise; less is not worth a page"),
+        Param("pairs", 6.0, "steps that both lives logged, fewer say little"),
+        Param("pairs_z", 4.0, "their median difference in standard errors where both lives saw the same batches"),
         Param("noise", 2.0, "factor of point-to-point noise across the restart"),
     ),
 )
@@ -128,36 +131,49 @@ def _level_break(role: str, curve: Curve, restart: Restart, params: Params) -> I
     value = _space(role, points.value)
     border = int(np.searchsorted(points.step, restart.step))
     found = join(value, border)
-    if found is None:
-        return
-    z = max(found.z, _pairs_z(role, curve, restart, found), key=abs)
-    if abs(found.change) >= params["size"] * found.noise and abs(z) >= params["z"]:
+    if found is not None and (abs(found.z) < params["z"] or abs(found.change) < params["size"] * found.noise):
+        found = None
+    text = "" if found is None else f"{abs(found.z):.0f} times what the old life does by itself"
+    if found is None and (found := _pairs(role, curve, restart, params)) is not None:
+        text = f"at {found.width} steps that both lives logged"
+    if found is not None:
         back = np.exp if value is not points.value else float
         before, after = float(back(found.before)), float(back(found.after))
-        text = f"{role} {before:.4g} -> {after:.4g}, {abs(z):.0f} times what the old life does by itself"
-        yield _Break(role, Evidence(curve.name, restart.step, after, before, text), abs(z), found)
-        return
-    ratio = noise_ratio(value, border)
-    if role == "train_loss" and max(ratio, 1 / ratio) >= params["noise"]:
+        row = Evidence(curve.name, restart.step, after, before, f"{role} {before:.4g} -> {after:.4g}, {text}")
+        yield _Break(role, row, max(abs(found.z), params["z"]), found)
+    elif role == "train_loss" and max(ratio := noise_ratio(value, border), 1 / ratio) >= params["noise"]:
         text = f"point-to-point noise of the loss changes by a factor {ratio:.2g}"
         yield _Break(role, Evidence(curve.name, restart.step, ratio, 1.0, text), params["z"])
 
 
-def _pairs_z(role: str, curve: Curve, restart: Restart, found: Join) -> float:
-    """Clarity of the difference between values that both lives logged at the same steps, if the join agrees with it.
+def _pairs(role: str, curve: Curve, restart: Restart, params: Params) -> Join | None:
+    """The difference between values that both lives logged at the same steps, if it is no chance.
 
-    Where it does not, the old life had left its own course before it was rolled back.
+    Where both lives saw the same batches, their differences scatter far less than the curve itself, and a clean resume
+    leaves none; else the difference must be as large as a level change without pairs. Nothing is compared where the
+    old life had left its own course, which may be what it was rolled back for.
     """
     _, old, new = repeated_points(curve, restart)
-    positive = len(old) and min(old.min(), new.min()) > 0
-    difference = _space(role, new) - _space(role, old) if positive else new - old
-    difference = difference[np.isfinite(difference)]
-    if len(difference) < 4:
-        return 0.0
+    if len(old) < params["pairs"]:
+        return None
+    positive = min(old.min(), new.min()) > 0
+    old, new = (_space(role, old), _space(role, new)) if positive else (old, new)
+    past = usable(curve.take(curve.step < restart.step)).value
+    past = _space(role, past) if positive else past
+    difference = new - old
     middle = float(np.median(difference))
-    spread = 1.4826 * float(np.median(np.abs(difference - middle)))
-    error = max(1.2533 * spread / math.sqrt(len(difference)), found.noise / 4)
-    return middle / error if 0.5 * abs(middle) <= math.copysign(1.0, middle) * found.change else 0.0
+    course = join(np.append(past, old), len(past))
+    if course is not None and abs(course.z) >= params["pairs_z"] and abs(course.change) >= abs(middle) / 2:
+        return None
+    noise = robust_sigma(np.diff(past[-50:])) / math.sqrt(2)
+    spread = max(robust_sigma(difference), 1e-2 * noise, 1e-12)
+    z = middle / (1.2533 * spread / math.sqrt(len(difference)))
+    same_batches = spread < noise / 2
+    need, size = ("pairs_z", 5e-3 * abs(float(np.median(old)))) if same_batches else ("z", params["size"] * noise)
+    one_sided = float(np.mean(difference * middle > 0)) >= 0.9
+    if abs(z) < params[need] or abs(middle) < size or not one_sided:
+        return None
+    return Join(float(np.median(old)), float(np.median(new)), middle, z, len(difference), max(noise, 1e-12))
 
 
 def _finding(signals: Signals, restart: Restart, breaks: list[_Break]) -> Finding:

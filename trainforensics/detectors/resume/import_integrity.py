@@ -1,0 +1,141 @@
+"""The log itself is damaged or partial, and what was concluded from it is capped by that.
+
+What it detects:
+    Places that could not be read (checksum gaps, undecodable records, damaged archives), rows that the logger refused,
+    steps below zero, one step logged twice with different values, a torn last line, a sampled export, two sources that
+    disagree about the same metric.
+
+Why it matters:
+    An incident may lie in what is missing. A verdict over a damaged log is a verdict over the rest of it.
+
+Evidence:
+    The reader's own warnings with byte, line or step; the values that clash.
+
+False positives:
+    A torn last line and a sampled export are what crashed runs and web exports look like: low. Replayed steps after a
+    restart are another life's and no clash.
+
+Example:
+    `50 bytes cannot be read: checksum does not match; between steps 3490 and 3500`
+
+Parameters:
+    See `META.params`.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from trainforensics.detectors.base import Meta, Param, Params
+from trainforensics.kinds import KINDS, Severity
+from trainforensics.model import Clear, Evidence, Finding, Fired, Outcome, ReadWarning
+from trainforensics.signals import Curve, Signals
+
+META = Meta(
+    kind=KINDS["import-integrity"],
+    uses=("*",),
+    params=(
+        Param("clash", 0.01, "share of a curve's points that repeat a step with another value; fewer are reprints"),
+    ),
+)
+FEWEST = 5  # points that must carry an impossible step
+CAPPING = frozenset({"corrupt", "damaged-file", "damaged-archive", "dropped-by-logger"})
+REMARKS = frozenset({"undecodable", "bad-line", "ragged-row", "torn-line", "sampled", "cross-check"})
+_STEPS = re.compile(r"steps? (-?\d+)(?: (to|and) (-?\d+))?")
+
+
+def detect(signals: Signals, params: Params) -> Outcome:
+    """At most one finding for what was lost in reading, and one each for steps below zero and clashing steps."""
+    findings = [
+        *_from_warnings([w for w in signals.warnings if w.kind in CAPPING], "medium", 0.9),
+        *_from_warnings([w for w in signals.warnings if w.kind in REMARKS], "low", 0.8),
+    ]
+    curves = signals.every_curve()
+    if (below := _below_zero(curves)) is not None:
+        findings.append(below)
+    if (clash := _clash(curves, params)) is not None:
+        findings.append(clash)
+    return Fired(tuple(findings)) if findings else Clear()
+
+
+def _steps(warning: ReadWarning) -> tuple[int, int] | None:
+    """First and last step that a warning is about: a range that was lost, or the neighbours of a gap."""
+    match = _STEPS.search(warning.where) or _STEPS.search(warning.message)
+    if match is None:
+        return None
+    first, last = int(match[1]), int(match[3] or match[1])
+    return (last, last) if match[2] == "and" else (first, last)
+
+
+def _from_warnings(warnings: list[ReadWarning], severity: Severity, confidence: float) -> list[Finding]:
+    if not warnings:
+        return []
+    spans = [span for warning in warnings if (span := _steps(warning)) is not None]
+    onset = min((first for first, _ in spans), default=None)
+    first = warnings[0]
+    more = f"; and {len(warnings) - 1} more such place(s)" if len(warnings) > 1 else ""
+    return [
+        Finding(
+            kind="import-integrity",
+            series="",
+            role=None,
+            onset_step=onset,
+            onset_interval=(onset, onset) if onset is not None else None,
+            occurrences=(onset,) if onset is not None else (),
+            end_step=max((last for _, last in spans), default=None),
+            severity=severity,
+            confidence=confidence,
+            summary=f"the log is damaged or partial ({first.kind}, {first.where}): {first.message}{more}",
+            evidence=tuple(
+                Evidence(w.where, span[0] if (span := _steps(w)) else None, None, None, f"{w.kind}: {w.message}")
+                for w in warnings[:10]
+            ),
+        )
+    ]
+
+
+def _below_zero(curves: tuple[Curve, ...]) -> Finding | None:
+    """Steps below zero, which no counter reaches by itself."""
+    ill = [curve for curve in curves if int((curve.step < 0).sum()) >= FEWEST]  # a lone -1 is a placeholder
+    if not ill:
+        return None
+    curve = max(ill, key=lambda c: int((c.step < 0).sum()))
+    below = curve.step[curve.step < 0]
+    first = int(below.min())
+    text = f"{len(below)} points of {curve.name} carry steps below zero, from {first} to {int(below.max())}"
+    return _finding(curve, first, "medium", text, float(len(below)))
+
+
+def _clash(curves: tuple[Curve, ...], params: Params) -> Finding | None:
+    """Curves that give several values for one step of one life."""
+    worst: tuple[float, Curve, int] | None = None
+    for curve in curves:
+        if len(curve) < 10:
+            continue
+        same = (np.diff(curve.step) == 0) & (np.diff(curve.segment) == 0)
+        other = same & ~np.isclose(curve.value[1:], curve.value[:-1], rtol=2e-3, atol=0, equal_nan=True)
+        share = float(other.mean())
+        if other.sum() >= FEWEST and share > params["clash"] and (worst is None or share > worst[0]):
+            worst = (share, curve, int(np.flatnonzero(other)[0]))
+    if worst is None:
+        return None
+    share, curve, at = worst
+    text = f"{share:.0%} of the points of {curve.name} repeat a step with another value; the last one is no surer"
+    return _finding(curve, int(curve.step[at]), "low", text, share)
+
+
+def _finding(curve: Curve, step: int, severity: Severity, text: str, value: float) -> Finding:
+    return Finding(
+        kind="import-integrity",
+        series=curve.name,
+        role=curve.series.role,
+        onset_step=step,
+        onset_interval=(step, step),
+        occurrences=(step,),
+        severity=severity,
+        confidence=0.8,
+        summary=text,
+        evidence=(Evidence(curve.name, step, value, 0.0, text),),
+    )

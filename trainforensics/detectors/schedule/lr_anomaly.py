@@ -1,0 +1,165 @@
+"""The learning rate that was applied is not a sane schedule, or not the declared one.
+
+What it detects:
+    A rate of zero while training goes on; a climb to half as much again as the warmed-up peak; a reset in mid-course
+    (it falls at once and warms up again) or a jump upwards that no regular restart explains; a declared decay that
+    never comes.
+
+Why it matters:
+    Where the schedule is wrong, whatever the loss does next is its effect. Where the loss does nothing, the run is
+    paid for in full and learns at the wrong rate.
+
+Evidence:
+    The rate before and after with steps; the declared schedule; whether the loss left its noise afterwards (then the
+    severity is high).
+
+False positives:
+    Warm-up in steps, step decays, warm-up-stable-decay, cosine to zero, cyclic rates and warm restarts from their low
+    end, a few first steps at zero while a scaler searches, a range test (the rate grows over the whole log). A break at
+    a process restart is resume-discontinuity.
+
+Example:
+    At step 650 the rate falls from 9e-4 to 3e-5 and warms up to 3e-3 a second time.
+
+Parameters:
+    See `META.params`.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from trainforensics.detectors.base import Meta, Param, Params
+from trainforensics.kinds import KINDS
+from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome, Recovery
+from trainforensics.signals import Curve, Signals
+from trainforensics.signals.precursors import excursions_of
+from trainforensics.signals.restarts import restarts
+from trainforensics.signals.schedule import FEWEST, ScheduleFault, schedule_faults, warmed_up
+
+META = Meta(
+    kind=KINDS["lr-anomaly"],
+    needs=("learning_rate",),
+    uses=("train_loss",),
+    params=(
+        Param("decayed", 0.03, "share by which a declared cosine or linear decay must have fallen at half its length"),
+    ),
+)
+_DECAYS = re.compile(r"cosine|linear|polynomial")
+_SCHEDULE_KEY = re.compile(r"(lr_)?sched|decay_style")
+_PLANNED = (
+    "max_steps",
+    "train_iters",
+    "max_iters",
+    "total_steps",
+    "num_training_steps",
+    "lr_decay_iters",
+    "total_iters",
+)
+
+
+def detect(signals: Signals, params: Params) -> Outcome:
+    """One finding per fault of the schedule."""
+    curve = signals.curve("learning_rate")
+    points = curve.only_finite() if curve is not None else None
+    if points is None or len(points) < FEWEST:
+        return NotApplicable(f"fewer than {FEWEST} finite learning rates", "log the learning rate with the loss")
+    borders = [restart.step for restart in restarts(signals)]
+    faults = [
+        fault
+        for fault in schedule_faults(points)
+        if fault.what not in ("reset", "jump") or not _at_border(points, fault, borders)
+    ]
+    findings = [_finding(signals, points, fault) for fault in faults]
+    if not faults and (undecayed := _never_decays(signals, points, params)) is not None:
+        findings.append(undecayed)
+    return Fired(tuple(findings)) if findings else Clear()
+
+
+def _at_border(points: Curve, fault: ScheduleFault, borders: list[int]) -> bool:
+    return any(points.step[max(0, fault.onset - 1)] < border <= points.step[fault.onset] for border in borders)
+
+
+def _finding(signals: Signals, points: Curve, fault: ScheduleFault) -> Finding:
+    onset, end = int(points.step[fault.onset]), int(points.step[fault.end])
+    before = int(points.step[max(0, fault.onset - 1)])
+    to_the_end = fault.end == len(points) - 1
+    text = {
+        "zero": f"is zero from step {onset} to {end}, {fault.end - fault.onset + 1} logged points"
+        + (f" (before: {fault.before:.3g})" if fault.onset else " of the run"),
+        "climb": f"climbs from {fault.before:.3g} to {fault.after:.3g} from step {onset} on, after its warm-up",
+        "reset": f"falls from {fault.before:.3g} to {fault.after:.3g} at step {onset} and warms up again",
+        "jump": f"jumps from {fault.before:.3g} to {fault.after:.3g} at step {onset}",
+    }[fault.what]
+    follows = _loss_follows(signals, before, end)
+    lasting = fault.what in ("reset", "jump")  # the schedule that follows is not told apart from the one before
+    recovery: Recovery | None = None if lasting else ("unrecovered" if to_the_end else "recovered")
+    evidence = [Evidence(points.name, onset, float(points.value[fault.onset]), fault.before, text)]
+    if follows is not None:
+        evidence.append(follows)
+    return Finding(
+        kind="lr-anomaly",
+        series=points.name,
+        role="learning_rate",
+        onset_step=onset,
+        onset_interval=(before, onset),
+        occurrences=(onset,),
+        segment=int(points.segment[fault.onset]),
+        peak_step=onset,
+        end_step=None if to_the_end or lasting else end,
+        recovery=recovery,
+        severity="high" if follows is not None else "medium",
+        confidence=0.9 if fault.what in ("zero", "reset") or follows is not None else 0.75,
+        summary=f"{points.name} {text}" + ("; the loss follows" if follows is not None else ""),
+        evidence=tuple(evidence),
+    )
+
+
+def _loss_follows(signals: Signals, start: int, end: int) -> Evidence | None:
+    """The first excursion of the loss between the fault and, once more its length, after it."""
+    loss = signals.curve("train_loss")
+    if loss is None:
+        return None
+    steps = loss.step[loss.finite]
+    limit = end + max(end - start, 10 * loss.cadence)
+    for excursion in excursions_of(signals, loss):
+        onset = int(steps[excursion.onset])
+        if start < onset <= limit:
+            text = f"{loss.name} leaves its noise at step {onset}, {onset - start} steps later"
+            return Evidence(loss.name, onset, float(loss.value[loss.finite][excursion.peak]), excursion.before, text)
+    return None
+
+
+def _never_decays(signals: Signals, points: Curve, params: Params) -> Finding | None:
+    """A declared cosine, linear or polynomial decay of which nothing is seen at half of the planned steps."""
+    declared = next(
+        (
+            str(value)
+            for key, value in signals.config.items()
+            if _SCHEDULE_KEY.search(key.lower()) and _DECAYS.search(str(value).lower())
+        ),
+        None,
+    )
+    planned = next((v for k in _PLANNED if isinstance(v := signals.config.get(k), int) and v > 0), None)
+    warm, peak = warmed_up(points.value), float(points.value.max())
+    last = int(points.step[-1])
+    if declared is None or planned is None or last < planned / 2 or points.value[-1] < (1 - params["decayed"]) * peak:
+        return None
+    if peak <= 0 or float(np.ptp(points.value[warm:])) > params["decayed"] * peak or points.step[warm] > last / 2:
+        return None
+    onset = int(points.step[warm])
+    text = f"is declared as {declared} over {planned} steps and still {points.value[-1]:.3g} at step {last}"
+    return Finding(
+        kind="lr-anomaly",
+        series=points.name,
+        role="learning_rate",
+        onset_step=onset,
+        onset_interval=(onset, last),
+        occurrences=(onset,),
+        recovery="unrecovered",
+        confidence=0.7,
+        summary=f"{points.name} {text}",
+        evidence=(Evidence(points.name, last, float(points.value[-1]), None, text),),
+    )

@@ -1,0 +1,142 @@
+"""What the learning rate does against what schedules do.
+
+Schedules warm up once, stay, decay in curves or steps, and may restart regularly from their low end. All else is named
+here: a rate of zero while training goes on, a climb above the warmed-up peak, a reset or a jump in mid-course.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from trainforensics.signals.curve import Bools, Curve, Floats, Ints
+
+FEWEST = 10  # points; a shorter log shows no schedule
+SETTLED = 0.05  # share of the log for which the rate must rest before its warm-up counts as over
+RISE = 1.5  # times the warmed-up peak that no schedule exceeds later
+RESET = 0.5  # share of its value that the rate must lose at once to have been reset
+LOW_END = 0.15  # of the peak: restarts from below are what cyclic schedules do (their floor is a tenth at most)
+MOVE = 0.05  # of the peak: smaller ups and downs are the grain of the log
+ZERO = 1e-6  # of the peak: as good as zero
+MANY = 5  # upward moves beyond which the series is no single schedule (groups logged in turn)
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleFault:
+    """One fault: indices into the finite points of the curve, and the rate before and after."""
+
+    what: Literal["zero", "climb", "reset", "jump"]
+    onset: int
+    end: int
+    before: float
+    after: float
+
+
+def schedule_faults(curve: Curve) -> tuple[ScheduleFault, ...]:
+    """Faults of a learning-rate curve (its finite points), by onset; none for fewer than 10 points."""
+    rate = curve.value[curve.finite]
+    if len(rate) < FEWEST or rate.min() < 0 or not np.isfinite(rate.max() * 2):
+        return ()
+    zero = _zero(rate)
+    if rate.max() == 0:
+        return zero
+    warm = warmed_up(rate)
+    late = _climb(rate, warm)
+    return tuple(sorted((*zero, *late, *(_ups(rate, warm) if not late else ())), key=lambda fault: fault.onset))
+
+
+def warmed_up(rate: Floats) -> int:
+    """Index at which the warm-up is over: the rate falls, or rests for longer than any rest of the warm-up before.
+
+    0 without a warm-up: the rate never rises, or rests for long before it does.
+    """
+    n = len(rate)
+    falls = np.flatnonzero(np.diff(rate) < 0)
+    end = int(falls[0]) if len(falls) else n - 1
+    rising = np.flatnonzero(np.diff(rate[: end + 1]) > 0) + 1  # places where the rate has just gone up
+    if not len(rising):
+        return 0
+    rests = np.diff(np.append(rising, end + 1))
+    stair = float(np.median(rests[:-1])) if len(rests) > 1 else 0.2 * n  # one stair may be a warm-up epoch
+    if rising[0] > max(SETTLED * n, FEWEST, 2 * stair):
+        return 0
+    longest = int(rising[0])
+    for at, rest in zip(rising, rests, strict=True):
+        if rest > max(SETTLED * n, FEWEST, 2 * longest):
+            return int(at)
+        longest = max(longest, int(rest))
+    return end
+
+
+def _zero(rate: Floats) -> tuple[ScheduleFault, ...]:
+    """Zero over all of the log, over a fifth of it from the start, or over a twentieth later on."""
+    n, peak = len(rate), float(rate.max())
+    start, end = _runs(rate <= ZERO * peak)
+    found = []
+    for a, b in zip(start, end, strict=True):
+        if b - a + 1 >= max(FEWEST, (0.2 if a == 0 else 0.05) * n):
+            found.append(ScheduleFault("zero", int(a), int(b), float(rate[a - 1]) if a else peak, 0.0))
+    return tuple(found)
+
+
+def _runs(mask: Bools) -> tuple[Ints, Ints]:
+    edge = np.flatnonzero(np.diff(np.concatenate(([False], mask, [False])).astype(np.int8)))
+    return edge[::2], edge[1::2] - 1
+
+
+def _climb(rate: Floats, warm: int) -> tuple[ScheduleFault, ...]:
+    """From where the rate leaves its warmed-up level until it is back, if it exceeds that level by half."""
+    peak = float(rate[: warm + 1].max())
+    above = rate[warm + 1 :] > RISE * peak
+    if not above.any() or peak <= 0:
+        return ()
+    first = warm + 1 + int(np.argmax(above))
+    below = np.flatnonzero(rate[:first] <= peak * (1 + 1e-6))
+    onset = int(below[-1]) + 1
+    back = np.flatnonzero(rate[first:] <= peak * (1 + 1e-6))
+    end = first + int(back[0]) - 1 if len(back) else len(rate) - 1
+    return (ScheduleFault("climb", onset, end, float(rate[onset - 1]), float(rate[first : end + 1].max())),)
+
+
+def _ups(rate: Floats, warm: int) -> tuple[ScheduleFault, ...]:
+    """Upward moves after the warm-up that no regular restart explains."""
+    peak = float(rate.max())
+    ups = [up for up in _rises(rate, warm) if rate[up[1]] - rate[up[0]] >= MOVE * peak]
+    if not ups or len(ups) > MANY or _regular([up[0] for up in ups], len(rate)):
+        return ()
+    found = []
+    for low, high in ups:
+        top = max(warm, low - 2)  # a fall logged in two parts is still at once
+        if low > warm and rate[low] <= RESET * rate[low - 1]:
+            top = low - 1
+        before, bottom = float(rate[top]), float(rate[low])
+        if bottom <= RESET * before and before > LOW_END * peak:
+            found.append(ScheduleFault("reset", top + 1, high, before, bottom))
+        elif high - low <= 2 and bottom > LOW_END * peak:
+            found.append(ScheduleFault("jump", low + 1, high, bottom, float(rate[high])))
+    return tuple(found)
+
+
+def _rises(rate: Floats, warm: int) -> list[tuple[int, int]]:
+    """First and last index of each stretch over which the rate does not fall and ends higher, after the warm-up."""
+    moves = np.sign(np.diff(rate[warm:]))
+    turning = np.flatnonzero(moves != 0)
+    if not len(turning):
+        return []
+    start, end = _runs(moves[turning] > 0)
+    return [(warm + int(turning[a]), warm + int(turning[b]) + 1) for a, b in zip(start, end, strict=True)]
+
+
+def _regular(starts: list[int], n: int) -> bool:
+    """Whether restarts come at equal or geometric distances; two need an equal distance from the start."""
+    gaps = np.diff([0, *starts]).astype(np.float64)
+    gaps = gaps[1:] if len(gaps) > 2 else gaps
+    if len(gaps) < 2:
+        return False
+    equal = np.abs(gaps - gaps.mean()).max() <= 0.1 * gaps.mean() + 1
+    ratios = gaps[1:] / np.maximum(gaps[:-1], 1)
+    geometric = len(ratios) > 1 and np.abs(ratios - ratios.mean()).max() <= 0.15 * ratios.mean()
+    doubled = len(ratios) == 1 and abs(ratios[0] - round(ratios[0])) <= 0.1 and n > 0
+    return bool(equal or geometric or doubled)
