@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 _TAIL = re.compile(
     r"\|[^|]*\|\s*(?P<n>\d+(?:\.\d+)?[kMG]?)/(?P<total>\d+(?:\.\d+)?[kMG]?)\s*"
-    r"\[(?P<times>[\d:?.<, dayshm]*)(?:,\s*(?P<rate>[\d.?]*\s*[\w/]+))?"
+    r"\[(?:[\d:?.<, dayshm]*)(?:,\s*(?P<rate>[\d.?]*\s*[\w/]+))?"
     r"(?P<rest>[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*)(?:\]|$)"
 )
 _DESCRIPTION = re.compile(r"(?:^|[\])}]|\s{2,})(?P<text>[^\])}{]{0,60}?)\s*\d{1,3}$")
 _STEP_UNITS = re.compile(
     r"(?:\?|[\d.]+)?\s*(?:(?:it|steps?|batch(?:es)?|ba|iter|b|updates?)/s|s/(?:it|steps?|batch(?:es)?|ba|iter|b|updates?))$"
 )
+_RATES = ("it/s", "s/it", "?")
 _EPOCH = re.compile(r"epochs?[ :=#\[(]*(\d+)", re.IGNORECASE)
 _HELD_OUT = re.compile(r"\b(?:val|valid|validat\w*|eval|evaluat\w*|test|testing|sanity\w*|predict\w*)\b", re.IGNORECASE)
 _NO_TRAINING = re.compile(
@@ -28,35 +29,40 @@ class Bar:
 
     start: int
     end: int
-    count: int
-    total: int
-    epoch: int | None
-    held_out: bool
-    postfix: str
+    count: int = 0
+    total: int = 0
+    epoch: int | None = None
+    held_out: bool = False
+    postfix: str = ""
 
 
 def find_bar(line: str, at: int) -> Bar | None:
-    """The bar whose percent sign stands at a place; None if it is none that counts steps."""
+    """The bar whose percent sign stands at a place, None if there is none; one that counts no steps has no total."""
     tail = _TAIL.match(line, at + 1)
     if tail is None:
         return None
-    rate = tail["rate"]
-    head = line[max(0, at - 80) : at]
-    found = _DESCRIPTION.search(head)
-    text = found["text"].strip() if found else ""
-    start = at - len(head) + found.start("text") if found else at
-    if (rate and not _STEP_UNITS.match(rate)) or _NO_TRAINING.search(text):
-        return Bar(start, tail.end(), 0, 0, None, True, "")
-    epoch = _EPOCH.search(text)
+    count, total, rate, rest = tail.groups()
+    start, text = _description(line, at)
+    if (rate and not rate.endswith(_RATES) and not _STEP_UNITS.match(rate)) or (text and _NO_TRAINING.search(text)):
+        return Bar(start, tail.end())
+    epoch = _EPOCH.search(text) if text else None
+    held_out = bool(text) and _HELD_OUT.search(text) is not None
     return Bar(
-        start,
-        tail.end(),
-        _count(tail["n"]),
-        _count(tail["total"]),
-        int(epoch[1]) if epoch else None,
-        _HELD_OUT.search(text) is not None,
-        tail["rest"].lstrip(" ,"),
+        start, tail.end(), _number(count), _number(total), int(epoch[1]) if epoch else None, held_out, rest.lstrip(" ,")
     )
+
+
+def _description(line: str, at: int) -> tuple[int, str]:
+    """Where the bar begins, and what stands before its percentage."""
+    head = line[max(0, at - 80) : at]
+    if head.strip().isdigit():
+        return at - len(head), ""
+    found = _DESCRIPTION.search(head)
+    return (at - len(head) + found.start("text"), found["text"].strip()) if found else (at, "")
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdigit() else _count(text)
 
 
 def _count(text: str) -> int:

@@ -9,6 +9,11 @@ from trainforensics.model import Axis
 _GLOBAL = ("global", "update", "timestep")
 
 
+def is_global(name: str) -> bool:
+    """Whether a count of this name never starts again with an epoch."""
+    return any(word in name.lower() for word in _GLOBAL)
+
+
 @dataclass(slots=True)
 class Clock:
     """The last step seen, and what is known about how the log counts.
@@ -29,20 +34,26 @@ class Clock:
     _row_step: int = 0
     _rows: int = 0
 
-    def declared(self, raw: int, name: str, epoch: int | None) -> int:
+    def declared(self, raw: int, name: str, epoch: int | None = None, total: int = 0) -> int:
         """The step of a record that states it. A count that starts again with every epoch is continued."""
         self._note(Axis(name.split("/", maxsplit=1)[0] if name.endswith("max_steps") else name, "step"))
-        if epoch is not None and not any(word in name.lower() for word in _GLOBAL):
-            if self._raw_epoch is not None and epoch > self._raw_epoch and raw < self._raw:
-                cadence = raw - self._lowest if raw > self._lowest else 1
-                self._offset += self._raw + (cadence if self._lowest == 0 else 0)
-            elif self._raw_epoch is not None and epoch < self._raw_epoch:
-                self._offset = 0
-            if self._raw_epoch is None:
-                self._lowest = raw
-            self._raw_epoch, self._raw = epoch, raw
-        self.step = raw + self._offset
+        if epoch is None or is_global(name):
+            self.step = raw
+        else:
+            self.step = self._within(raw, epoch, total)
         return self.step
+
+    def _within(self, raw: int, epoch: int, total: int) -> int:
+        """A count that may start again with every epoch."""
+        if self._raw_epoch is None:
+            self._lowest = raw
+        elif epoch > self._raw_epoch and raw < self._raw:
+            cadence = raw - self._lowest if raw > self._lowest else 1
+            self._offset += total or self._raw + (cadence if self._lowest == 0 else 0)
+        elif epoch < self._raw_epoch:
+            self._offset = 0
+        self._raw_epoch, self._raw = epoch, raw
+        return raw + self._offset
 
     def iterated(self, iteration: int, total: int, epoch: int | None) -> int:
         """The step of a record that counts iterations within an epoch: completed ones are added."""

@@ -24,60 +24,86 @@ from trainforensics.importers.console.tokens import prefix_of
 from trainforensics.importers.times import NO_TIME, parse_time
 from trainforensics.model import Event
 
-# The first that matches counts. Case counts only where it is written out.
+# Kind, words of which one must stand in the text (in lower case) for the pattern to be tried, pattern. The first that
+# matches counts. Case counts only where a pattern does not say otherwise.
 _KINDS = tuple(
-    (kind, re.compile(pattern))
-    for kind, pattern in (
+    (kind, tuple(words.split("/")), re.compile(pattern))
+    for kind, words, pattern in (
         (
             "checkpoint-failed",
+            "fail/could not/unable/error/corrupt/incomplete/truncated/no space/quota",
             r"(?i)(?:fail\w*|could not|unable|error)\b.{0,40}\b(?:sav|writ)\w+\b.{0,40}(?:checkpoint|ckpt|model|state)"
             r"|(?:checkpoint|ckpt)\w*\b.{0,60}\b(?:fail\w*|corrupt\w*|incomplete|truncated)|(?:sav|writ)ing\b.{0,60}\bfailed"
             r"|no space left on device|disk quota exceeded|PytorchStreamWriter failed",
         ),
-        ("overflow", r"OVERFLOW!|(?i:gradient overflow|overflow detected|overflow\b.{0,40}skipping|found inf)"),
+        (
+            "overflow",
+            "overflow/found inf",
+            r"OVERFLOW!|(?i:gradient overflow|overflow detected|overflow\b.{0,40}skipping|found inf)",
+        ),
         (
             "checkpoint-loaded",
+            "load/restor",
             r"(?i)\bload(?:ed|ing)\b(?!.{0,40}(?:shards|pretrained)).{0,80}"
             r"\b(?:checkpoint|ckpt|state|optimizer|model from)"
             r"|(?:checkpoint|ckpt)\w*\b.{0,40}\bloaded|\brestor(?:ed|ing)\b.{0,60}\b(?:from|checkpoint|state)",
         ),
         (
             "restart",
+            "resum/restart/continuing/relaunch",
             r"(?i)\bresum(?:e|ed|ing)\b(?!\w*['\"]?\s*[=:.]+\s*['\"]?(?:none|false|null|$))|\brestart(?:ed|ing)?\b"
             r"|continuing training from|\brelaunch",
         ),
         (
             "checkpoint-saved",
+            "sav/wrote/writ",
             r"(?i)\b(?:sav(?:e|ed|ing)|wrote|writing|written)\b.{0,80}"
             r"(?:checkpoint|ckpt|model|state|weights|\.(?:pt|pth|safetensors)\b)"
             r"|(?:checkpoint|ckpt)\w*\b.{0,60}\b(?:saved|written)\b",
         ),
-        ("oom", r"(?i)out of memory|outofmemoryerror|\boom[- ]?kill|resource_exhausted"),
-        ("nccl-timeout", r"(?i)nccl\b.*tim(?:e|ed)[ -]?out|watchdog caught collective|collective operation timeout"),
+        (
+            "oom",
+            "memory/oom/exhausted",
+            r"(?i)out of memory|outofmemoryerror|\boom[- ]?kill|resource_exhausted",
+        ),
+        (
+            "nccl-timeout",
+            "nccl/collective",
+            r"(?i)nccl\b.*tim(?:e|ed)[ -]?out|watchdog caught collective|collective operation timeout",
+        ),
         (
             "hardware",
+            "xid/ecc/fallen/nvlink/hardware/illegal memory/corruption/unexpected result",
             r"\bXid\b|(?i:uncorrectable ecc|\becc error|fallen off the bus|nvlink error|hardware error"
             r"|illegal memory access|silent data corruption|unexpected result .{0,40}\bon rank)",
         ),
         (
             "node-lost",
+            "node/died/connection/contact/sigkill",
             r"(?i)\bnode\b.{0,30}\b(?:lost|failed|failure|unreachable|is down)|NODE_FAIL|worker\b.{0,30}\bdied"
             r"|connection (?:reset|closed) by (?:peer|remote)|lost (?:contact|connection)|received SIGKILL",
         ),
-        ("preemption", r"(?i)\bpreempt|SIGTERM|SIGUSR1|due to time limit|CANCELLED AT"),
-        ("exit", r"(?i)^\W*(?:process )?exit(?:ed)?(?: with)?(?: return)? ?code\b"),
+        (
+            "preemption",
+            "preempt/sigterm/sigusr/time limit/cancelled",
+            r"(?i)\bpreempt|SIGTERM|SIGUSR1|due to time limit|CANCELLED AT",
+        ),
+        ("exit", "exit", r"(?i)^\W*(?:process )?exit(?:ed)?(?: with)?(?: return)? ?code\b"),
         (
             "finish",
+            "train/successfully",
             r"(?i)training (?:has )?(?:completed|finished|is done|complete|done)\b"
             r"|exits? successfully|finished training",
         ),
         (
             "error",
+            "error/exception/interrupt/fatal/critical/assert",
             r"^(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b(?::|$)"
             r"|\bERROR\b|\bFATAL\b|\bCRITICAL\b|[Aa]ssert\w* .{0,40}failed",
         ),
         (
             "warning",
+            "warn/requires_grad/nan/finite",
             r"\bWARN(?:ING)?\b|Warning\b|requires_grad=True"
             r"|(?i:loss (?:is|was) (?:nan|inf)|nan detected|non-?finite)",
         ),
@@ -87,9 +113,9 @@ _KINDS = tuple(
 _STEMS = (
     "checkpoint", "ckpt", "overflow", "found inf", "load", "restor", "resum", "restart", "continuing", "relaunch",
     "sav", "wrote", "writ", "memory", "oom", "exhausted", "nccl", "collective", "xid", "ecc", "fallen", "nvlink",
-    "hardware", "corruption", "unexpected", "node", "worker", "connection", "contact", "sigkill", "preempt",
-    "sigterm", "sigusr", "limit", "cancelled", "exit", "train", "finish", "error", "exception", "interrupt", "fatal",
-    "critical", "assert", "warn", "requires_grad", "nan", "finite", "space left", "quota", "traceback",
+    "hardware", "corruption", "unexpected", "node", "died", "connection", "contact", "sig", "preempt", "limit",
+    "cancelled", "exit", "train", "finish", "error", "exception", "interrupt", "fatal", "critical", "assert", "warn",
+    "requires_grad", "nan", "finite", "no space", "quota", "traceback",
 )  # fmt: skip
 _STEP = re.compile(
     r"(?:global[_ ]?step|(?<![a-z])step|(?<![a-z])iter(?:ation)?|\bupdates?|checkpoint|ckpt|\bba)s?[-_ =:/#]*0*(\d+)"
@@ -138,6 +164,11 @@ class Happenings:
         if rank not in self._open and any(stem in low for stem in _STEMS):
             yield from self._event(text, text, line, step, rank)
 
+    @property
+    def waits(self) -> bool:
+        """Whether an event waits for the next record."""
+        return bool(self._waiting)
+
     def reached(self, step: int) -> Iterator[Event]:
         """A record with a step came: what waited for it."""
         if not self._waiting:
@@ -167,7 +198,8 @@ class Happenings:
     def _event(
         self, said: str, text: str, line: int, step: int | None, rank: int | None, trace: bool = False
     ) -> Iterator[Event]:
-        kind = next((kind for kind, pattern in _KINDS if pattern.search(said)), None)
+        low = said.lower()
+        kind = next((k for k, words, pattern in _KINDS if any(w in low for w in words) and pattern.search(said)), None)
         if trace and kind not in {"oom", "nccl-timeout", "hardware", "node-lost", "checkpoint-failed"}:
             kind = "traceback"
         if kind is None or (kind != "overflow" and self._told(kind, said)):

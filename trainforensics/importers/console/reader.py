@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainforensics.importers.axes import logging_interval, logging_interval_beside, says_validation
-from trainforensics.importers.base import NULL, VALUE, Config, Points, Record, Source
+from trainforensics.importers.base import NULL, Config, Points, Record, Source
 from trainforensics.importers.console.bars import Bar, find_bar
 from trainforensics.importers.console.clock import Clock
 from trainforensics.importers.console.happenings import Happenings
@@ -28,11 +28,17 @@ _BREAKS = re.compile(r"\r+|\x08+")
 _RECORD_BEGINS = re.compile(
     r"(?<=\S)(?=\{'|\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d|\s+iteration\s+\d+\s*/|\bsteps?[:=]\s*\d|\bEpoch[: ]+\[?\d)"
 )
+# A line without a count or a result beside a number is no record; the words are a cheap look before the expression.
+_WORDS = (
+    "step", "iter", "epoch", "batch", "update", "s:", "train", "test", "val", "[", "loss", "acc", "ppl", "perplexity",
+    "bpb", "bpc", "score", "reward", "norm", "error", "mse", "nll", "@",
+)  # fmt: skip
 _HINT = re.compile(
-    r"step|iter|epoch|loss|batch|update|reward|\bs:\d|acc|ppl|perplexity|bpb|score|\btest|\btrain|eval", re.IGNORECASE
+    r"(?:step|iter|ation|epoch|batch|update|\bs|train|test|val|ba|it)s?['\"]?(?:\([a-z]+\))?[\s:=\[(#]{0,6}\d"
+    r"|(?:loss|acc|ppl|perplexity|bp[bc]|score|reward|norm|error|mse|nll|@\d)\w*['\"]?[\s:=(\[]{1,6}['\"]?[-+\d.ni]"
 )
 _LONG = 16_384
-_MOST_SHAPES = 400
+_MOST_SHAPES, _MOST_FRONT = 400, 8
 _MOST_UNKNOWN = 20_000
 _NUMBERS = re.compile(r"\d+")
 _SOURCE_LINE = re.compile(r"(?:import |from \w[\w.]* import |def |class |@|\"\"\"|#!|# )")
@@ -50,6 +56,8 @@ class Reader:
     _happenings: Happenings = field(init=False)
     _shapes: list[Shape] = field(default_factory=list)
     _behind_bars: list[Shape] = field(default_factory=list)
+    _front: list[Shape] = field(default_factory=list)  # plain ones, tried first
+    _latest: Shape | None = None  # whose last row the clock does not know yet
     _known: list[Shape] = field(default_factory=list)
     _unknown: set[str] = field(default_factory=set)
     _settings: dict[str, Any] = field(default_factory=dict)
@@ -66,7 +74,7 @@ class Reader:
     _in_source: bool = False
     _missing: set[frozenset[str]] = field(default_factory=set)
     _bad: int = 0
-    _bad_line: int = 0
+    _bad_example: str = ""
 
     def __post_init__(self) -> None:
         self._happenings = Happenings(self.source.label)
@@ -79,14 +87,46 @@ class Reader:
             text = _ANSI.sub("", text)
         if "[rank" in text:
             text = _GLUED.sub("\r", text)
+        seq, alert = self._seq, True
+        front = self._front
         for number, whole in enumerate(text.split("\n"), line):
-            for piece in _pieces(whole):
-                if piece and not piece.isspace():
-                    self._line(piece, number)
+            if not alert:
+                for shape in front:
+                    found = shape.pattern.match(whole)
+                    if found is not None:
+                        shape.rows.append(found.groups())
+                        shape.seqs.append(seq)
+                        seq += 1
+                        self._latest = shape
+                        break
+                else:
+                    alert = True
+                if not alert:
+                    continue
+            self._seq = seq
+            self._general(whole, number)
+            seq, alert = self._seq, self._happenings.waits
+        self._seq = seq
         yield from self._flush()
+
+    def _general(self, whole: str, number: int) -> None:
+        """A line that is no further row of a plain shape."""
+        self._catch_up()
+        for piece in _pieces(whole):
+            if piece and not piece.isspace():
+                self._line(piece, number)
+
+    def _catch_up(self) -> None:
+        """Tell the clock of the last row that was taken without it."""
+        shape, self._latest = self._latest, None
+        if shape is not None:
+            self.records += 1
+            self._waiting = None
+            self.clock.declared(_whole(shape.rows[-1][shape.step - 1]), shape.step_name)
 
     def end(self) -> Iterator[Record]:
         """What only the end of the log decides."""
+        self._catch_up()
         self._events += self._happenings.end(self.clock.step)
         yield from self._flush()
         if self.clock.axis is not None:
@@ -94,8 +134,8 @@ class Reader:
         if self._settings:
             yield Config(dict(self._settings))
         if self._bad:
-            message = f"{self._bad} lines look like records but could not be read"
-            yield ReadWarning("bad-line", f"line {self._bad_line}", message)
+            message = f"{self._bad} values are no numbers, the first {self._bad_example!r}; they are no points"
+            yield ReadWarning("wrong-type", self.source.label, message)
 
     def _line(self, line: str, number: int) -> None:
         at = line.find("%|")
@@ -130,7 +170,8 @@ class Reader:
         """A line of no known shape: a record of a new shape, or text."""
         if self._is_source(line):
             return
-        if _HINT.search(line) is not None:
+        low = line.lower()
+        if any(word in low for word in _WORDS) and _HINT.search(low) is not None:
             skeleton = _NUMBERS.sub("#", line[:160])
             if skeleton not in self._unknown:
                 learned = learn(line)
@@ -138,9 +179,8 @@ class Reader:
                     self._line(line[:learned], number)
                     self._line(line[learned:], number)
                     return
-                if isinstance(learned, tuple):
-                    self._add(learned[0])
-                    self._in_source = False
+                if isinstance(learned, Shape):
+                    self._add(learned)
                     self._line(line, number)
                     return
                 if len(self._unknown) < _MOST_UNKNOWN:
@@ -165,6 +205,8 @@ class Reader:
 
     def _add(self, shape: Shape) -> None:
         self._known.append(shape)
+        if shape.plain and len(self._front) < _MOST_FRONT:
+            self._front.append(shape)
         self._shapes.insert(0, shape)
         if len(self._shapes) > _MOST_SHAPES:
             self._shapes.pop()
@@ -188,7 +230,8 @@ class Reader:
             shape.rows[-1] = groups  # an evaluation's progress: its last line counts
             return
         shape.rows.append(groups)
-        shape.steps.append(step)
+        if not shape.plain:
+            shape.steps.append(step)
         shape.seqs.append(self._seq)
         self._seq += 1
         self._waiting = shape if shape.dictionary and shape.training and not shape.step else None
@@ -198,9 +241,8 @@ class Reader:
         """The record's step; None for one that is to be left out."""
         epoch = int(float(groups[shape.epoch - 1] or 0)) if shape.epoch else None
         if shape.step:
-            text = groups[shape.step - 1] or "0"
-            raw = int(text) if text.isdigit() else int(number_of(text))
-            return self.clock.declared(raw, shape.step_name, epoch)
+            total = _whole(groups[shape.total - 1]) if shape.total and epoch is not None else 0
+            return self.clock.declared(_whole(groups[shape.step - 1]), shape.step_name, epoch, total)
         if shape.bar:
             done = groups[shape.inner - 1] == groups[shape.total - 1]
             return self.clock.of_epoch(self.clock.epoch or 0) if done else None
@@ -275,9 +317,9 @@ class Reader:
                 break
         else:
             learned = learn(bar.postfix, bar=True)
-            if not isinstance(learned, tuple):
+            if not isinstance(learned, Shape):
                 return
-            shape = learned[0]
+            shape = learned
             found = shape.pattern.match(bar.postfix)
             self._behind_bars.append(shape)
             self._known.append(shape)
@@ -315,14 +357,19 @@ class Reader:
 
     def _points(self, shape: Shape) -> Iterator[Points]:
         columns = list(zip(*shape.rows, strict=True))
-        step, seq = np.array(shape.steps, np.int64), np.array(shape.seqs, np.int64)
+        seq = np.array(shape.seqs, np.int64)
+        step = np.array(shape.steps, np.int64)
+        if shape.plain:
+            step = np.nan_to_num(_values(columns[shape.step - 1])[0]).astype(np.int64)
         wall = _times(columns[shape.time - 1]) if shape.time else None
         ranks = np.array([int(float(r or 0)) for r in columns[shape.rank - 1]]) if shape.rank else None
         if ranks is not None and self._ranked is None:
             self._ranked = len(np.unique(ranks)) > 1
         for group, name in shape.values:
             label = f"val/{name}" if shape.validation and not says_validation(name) else name
-            value, state = _values(columns[group - 1])
+            value, state, bad = _values(columns[group - 1])
+            self._bad += len(bad)
+            self._bad_example = self._bad_example or (f"{name} {bad[0]}" if bad else "")
             for rank in np.unique(ranks).tolist() if ranks is not None and self._ranked else [None]:
                 rows = slice(None) if rank is None else ranks == rank
                 yield Points(
@@ -339,15 +386,26 @@ def _pieces(line: str) -> Sequence[str]:
     return [piece for part in parts for piece in (_RECORD_BEGINS.split(part) if len(part) > _LONG else (part,))]
 
 
-def _values(texts: Sequence[str | None]) -> tuple[NDArray[np.float64], NDArray[np.uint8] | None]:
+def _whole(text: str | None) -> int:
+    return int(text) if text and text.isdigit() else int(number_of(text or "0"))
+
+
+def _values(texts: Sequence[str | None]) -> tuple[NDArray[np.float64], NDArray[np.uint8] | None, list[str]]:
+    """Numbers, their states, and the texts that are no number (they get the state of a gap)."""
     try:
-        return np.array(list(map(float, texts))), None  # type: ignore[arg-type]
+        return np.array(list(map(float, texts))), None, []  # type: ignore[arg-type]
     except (TypeError, ValueError):
         pass
-    missing = [text is None or text == "None" for text in texts]
-    values = [math.nan if gap else number_of(str(text)) for text, gap in zip(texts, missing, strict=True)]
-    state = np.where(missing, np.uint8(NULL), np.uint8(VALUE)).astype(np.uint8) if any(missing) else None
-    return np.array(values), state
+    values, state = np.full(len(texts), math.nan), np.zeros(len(texts), np.uint8)
+    bad: list[str] = []
+    for i, text in enumerate(texts):
+        try:
+            values[i] = number_of(text or "None")
+        except ValueError:
+            state[i] = NULL
+            if text not in {None, "None"}:
+                bad.append(str(text))
+    return values, state if state.any() else None, bad
 
 
 def _times(texts: Sequence[str | None]) -> NDArray[np.int64]:
