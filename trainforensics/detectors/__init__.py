@@ -10,6 +10,7 @@ _FAMILIES = {
         "bad_start",
         "suspicious_low_loss",
         "loss_zero",
+        "periodic_data_order",
     ),
     "numerics": ("nan_onset", "transient_nan", "grad_nan", "scale_decay", "skipped_steps", "underflow"),
     "gradients": (
@@ -21,7 +22,19 @@ _FAMILIES = {
         "attention_collapse",
     ),
     "generalisation": ("val_divergence", "val_jump", "double_descent", "eval_regression", "eval_invalid"),
-    "resume": ("resume_discontinuity",),
+    "schedule": ("lr_anomaly", "batch_size_change"),
+    "resume": ("resume_discontinuity", "import_integrity", "checkpoint_failure"),
+    "cluster": (
+        "rank_divergence",
+        "straggler",
+        "throughput_drop",
+        "memory_growth",
+        "hang",
+        "hardware_fault",
+        "clock_skew",
+        "expert_collapse",
+        "rl_collapse",
+    ),
     "monitoring": ("coverage_gap",),
 }
 

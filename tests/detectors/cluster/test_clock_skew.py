@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import numpy as np
+from factories import make_curve, make_signals
+
+from trainforensics.detectors.cluster import clock_skew
+from trainforensics.model import Clear, Fired, NotApplicable, Outcome
+from trainforensics.signals import Curve
+
+PARAMS = {p.name: p.default for p in clock_skew.META.params}
+N = 100
+
+
+def judge(curves: list[Curve]) -> Outcome:
+    return clock_skew.detect(make_signals(curves), PARAMS)
+
+
+def ranks(offset: float, spread: float = 0.1) -> list[Curve]:
+    rng = np.random.default_rng(0)
+    times = 1.7e9 + np.arange(N) + spread * rng.standard_normal((4, N))
+    times[3] += offset
+    return [make_curve(np.full(N, 2.0), rank=rank, time=time) for rank, time in enumerate(times)]
+
+
+def test_a_rank_that_is_late() -> None:
+    outcome = judge(ranks(412))
+    assert isinstance(outcome, Fired)
+    (found,) = outcome.findings
+    assert found.scope.rank == 3
+    assert "s later" in found.summary
+    assert abs((found.evidence[0].value or 0) - 412) < 1
+
+
+def test_ranks_within_some_steps_are_quiet() -> None:
+    assert isinstance(judge(ranks(3)), Clear)
+
+
+def test_lazy_writers_are_quiet() -> None:
+    assert isinstance(judge(ranks(0, spread=5)), Clear)
+
+
+def test_time_that_runs_backwards() -> None:
+    time = 1.7e9 + np.arange(N) * 1.0
+    time[60:] -= 3600
+    outcome = judge([make_curve(np.full(N, 2.0), time=time)])
+    assert isinstance(outcome, Fired)
+    assert outcome.findings[0].onset_step == 61
+
+
+def test_a_restart_on_another_host_is_quiet() -> None:
+    time = 1.7e9 + np.arange(N) * 1.0
+    time[60:] -= 3600
+    assert isinstance(judge([make_curve(np.full(N, 2.0), time=time, segment=np.arange(N) >= 60)]), Clear)
+
+
+def test_without_times() -> None:
+    assert isinstance(judge([make_curve(np.full(N, 2.0))]), NotApplicable)

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from factories import make_curve, make_signals
+
+from trainforensics.detectors.cluster import hang
+from trainforensics.model import Checkpoint, Clear, Event, Fired, NotApplicable, Outcome
+
+PARAMS = {p.name: p.default for p in hang.META.params}
+N = 900
+
+
+def seconds(seed: int = 0) -> np.ndarray:
+    return 0.4 * np.exp(0.05 * np.random.default_rng(seed).standard_normal(N))
+
+
+def judge(gaps: np.ndarray, **more: object) -> Outcome:
+    segment = more.pop("segment", None)
+    curve = make_curve(np.full(N, 2.0), step=np.arange(N), time=1.7e9 + np.cumsum(gaps), segment=segment)
+    return hang.detect(make_signals([curve], **more), PARAMS)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("evaluations", [False, True])
+def test_a_lone_pause(evaluations: bool) -> None:
+    gaps = seconds()
+    gaps[50::50] += 20 if evaluations else 0
+    gaps[617] += 1500
+    outcome = judge(gaps)
+    assert isinstance(outcome, Fired)
+    (found,) = outcome.findings
+    assert (found.onset_step, found.onset_interval) == (617, (616, 617))
+    assert "25 min" in found.summary
+
+
+def test_a_time_out_that_the_log_tells_of() -> None:
+    event = Event("nccl-timeout", step=333, text="Watchdog caught collective operation timeout", rank=7)
+    outcome = judge(seconds(), events=[event])
+    assert isinstance(outcome, Fired)
+    assert (outcome.findings[0].onset_step, outcome.findings[0].scope.rank) == (333, 7)
+
+
+def test_regular_pauses_are_quiet() -> None:
+    gaps = seconds()
+    gaps[50::50] += 30
+    gaps[200::200] += 300
+    assert isinstance(judge(gaps), Clear)
+
+
+def test_compilation_is_quiet() -> None:
+    gaps = seconds()
+    gaps[1] += 400
+    assert isinstance(judge(gaps), Clear)
+
+
+@pytest.mark.parametrize("told_by", ["segment", "message", "checkpoint", "round step"])
+def test_a_restart_is_quiet(told_by: str) -> None:
+    gaps = seconds()
+    at = 600 if told_by == "round step" else 617
+    gaps[at] += 1500
+    more: dict[str, object] = {}
+    if told_by == "segment":
+        more["segment"] = (np.arange(N) >= at).astype(int)
+    elif told_by == "message":
+        more["events"] = [Event("restart", step=at - 1, text="resuming")]
+    elif told_by == "checkpoint":
+        more["checkpoints"] = [Checkpoint(at - 1, "checkpoints")]
+    assert isinstance(judge(gaps, **more), Clear)
+
+
+def test_heavy_tailed_steps_are_quiet() -> None:
+    for seed in range(10):
+        assert isinstance(judge(0.05 * (1 + np.random.default_rng(seed).pareto(1.5, N))), Clear), seed
+
+
+def test_without_times() -> None:
+    assert isinstance(hang.detect(make_signals({"train_loss": np.full(N, 2.0)}), PARAMS), NotApplicable)

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from factories import make_curve, make_signals
+
+from trainforensics.detectors.cluster import rl_collapse
+from trainforensics.model import Clear, Finding, Fired, NotApplicable, Outcome
+
+PARAMS = {p.name: p.default for p in rl_collapse.META.params}
+N = 400
+T = np.arange(N) / N
+
+
+def run(seed: int = 0) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return {
+        "reward": 0.6 * (1 - np.exp(-4 * T)) + 0.05 * rng.standard_normal(N),
+        "kl": (1e-3 + 0.02 * T) * np.exp(0.3 * rng.standard_normal(N)),
+        "entropy": 0.7 - 0.3 * T + 0.02 * rng.standard_normal(N),
+    }
+
+
+def judge(values: dict[str, np.ndarray]) -> Outcome:
+    return rl_collapse.detect(make_signals(values), PARAMS)
+
+
+def one(outcome: Outcome) -> Finding:
+    assert isinstance(outcome, Fired)
+    (found,) = outcome.findings
+    return found
+
+
+def test_kl_first_then_reward() -> None:
+    values = run()
+    values["kl"][230:] *= np.geomspace(1, 60, N)[np.minimum(10 * np.arange(N - 230), N - 1)]
+    values["reward"][260:] -= np.minimum(0.55, np.arange(N - 260) / 30)
+    found = one(judge(values))
+    assert found.role == "kl"
+    assert 225 <= (found.onset_step or 0) <= 245
+    assert found.precursors[0].signal == "kl"
+    assert 15 <= found.precursors[0].lead <= 40
+
+
+def test_the_reward_alone() -> None:
+    values = run()
+    values["reward"][260:] -= 0.5
+    found = one(judge(values))
+    assert found.role == "reward"
+    assert abs((found.onset_step or 0) - 261) <= 2
+
+
+def test_a_surge_that_does_not_pay_is_medium() -> None:
+    values = run()
+    values["kl"][230:] *= 100
+    values["reward"][230:] = values["reward"][200:230].mean() + 0.05 * np.random.default_rng(1).standard_normal(170)
+    found = one(judge(values))
+    assert (found.role, found.severity) == ("kl", "medium")
+
+
+@pytest.mark.parametrize("nature", ["plain", "dips", "flat", "noisy", "saturated", "wandering"])
+def test_ordinary_runs_are_quiet(nature: str) -> None:
+    for seed in range(10):
+        rng = np.random.default_rng(100 + seed)
+        values = run(seed)
+        if nature == "dips":
+            values["reward"] -= 0.4 * np.exp(-(((T - 0.5) / 0.03) ** 2))
+        elif nature == "flat":
+            values["reward"] = 0.1 * rng.standard_normal(N)
+        elif nature == "noisy":
+            values["reward"] += 0.5 * rng.standard_normal(N)
+        elif nature == "saturated":
+            values["reward"] = np.minimum(2 * values["reward"], 1)
+            values["entropy"] = 0.7 * np.exp(-3 * T)
+        elif nature == "wandering":
+            values["reward"] += 0.1 * np.convolve(rng.standard_normal(N + 29), np.ones(30) / 30**0.5, "valid")
+        assert isinstance(judge(values), Clear), seed
+
+
+def test_rewards_of_preference_optimisation_are_not_judged() -> None:
+    falling = np.where(np.arange(N) < 80, 0, -1) + 0.05 * np.random.default_rng(0).standard_normal(N)
+    signals = make_signals([make_curve(falling, "reward", name="rewards/rejected")])
+    assert isinstance(rl_collapse.detect(signals, PARAMS), Clear)
+
+
+def test_too_short() -> None:
+    assert isinstance(judge({role: value[:10] for role, value in run().items()}), NotApplicable)

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from factories import make_curve, make_signals
+
+from trainforensics.detectors.cluster import throughput_drop
+from trainforensics.model import Finding, Fired, NotApplicable, Outcome
+from trainforensics.signals import Signals
+
+PARAMS = {p.name: p.default for p in throughput_drop.META.params}
+N = 500
+
+
+def noise(seed: int = 0, width: float = 0.03) -> np.ndarray:
+    return np.exp(width * np.random.default_rng(seed).standard_normal(N))
+
+
+def judge(signals: Signals) -> Outcome:
+    return throughput_drop.detect(signals, PARAMS)
+
+
+def alarms(outcome: Outcome) -> list[Finding]:
+    return [f for f in outcome.findings if f.severity != "low"] if isinstance(outcome, Fired) else []
+
+
+@pytest.mark.parametrize(("role", "sign"), [("tokens_per_sec", -1), ("mfu", -1), ("step_time", 1)])
+@pytest.mark.parametrize("factor", [1.4, 3.0])
+def test_a_step(role: str, sign: int, factor: float) -> None:
+    pace = 0.5 * noise()
+    pace[300:] *= factor**sign
+    (found,) = alarms(judge(make_signals({role: pace})))
+    assert abs((found.onset_step or 0) - 301) <= 1
+    assert found.recovery == "unrecovered"
+
+
+def test_a_slope() -> None:
+    pace = 5e4 * noise()
+    pace[300:] /= np.linspace(1, 2, 200)
+    (found,) = alarms(judge(make_signals({"tokens_per_sec": pace})))
+    assert 280 <= (found.onset_step or 0) <= 340
+
+
+def test_a_slow_stretch_that_ended() -> None:
+    pace = 5e4 * noise()
+    pace[200:320] /= 2
+    (found,) = alarms(judge(make_signals({"tokens_per_sec": pace})))
+    assert found.recovery == "recovered"
+    assert abs((found.end_step or 0) - 320) <= 5
+
+
+def test_the_wall_clock_tells_it() -> None:
+    seconds = 0.4 * noise()
+    seconds[300:] *= 3
+    signals = make_signals([make_curve(2 + noise(), time=1.7e9 + np.cumsum(seconds))])
+    (found,) = alarms(judge(signals))
+    assert abs((found.onset_step or 0) - 301) <= 2
+
+
+def test_others_that_moved_are_evidence() -> None:
+    pace, util = 5e4 * noise(), np.full(N, 95.0)
+    pace[300:] /= 2
+    util[300:] = 40
+    (found,) = alarms(judge(make_signals({"tokens_per_sec": pace, "gpu_util": util})))
+    assert any(row.signal == "gpu_util" and row.value == 40 for row in found.evidence)
+
+
+QUIET = {
+    "noise": noise,
+    "warm-up": lambda s: noise(s) * (1 - np.exp(-np.arange(1, N + 1) / 5)),
+    "evaluation pauses": lambda s: noise(s) * np.where(np.arange(N) % 50 == 0, 0.2, 1),
+    "heavy tails": lambda s: 1 / (1 + 0.05 * np.abs(np.random.default_rng(s).standard_t(1.5, N))),
+    "a few percent": lambda s: noise(s) * np.linspace(1, 0.93, N),
+    "sequence lengths": lambda s: noise(s) * np.random.default_rng(s).choice([1, 0.7, 0.5], N),
+    "average so far": lambda s: np.cumsum(noise(s)) / np.arange(1, N + 1),
+}
+
+
+@pytest.mark.parametrize("nature", QUIET)
+def test_ordinary_pace_is_quiet(nature: str) -> None:
+    for seed in range(10):
+        assert not alarms(judge(make_signals({"tokens_per_sec": 5e4 * QUIET[nature](seed)}))), seed
+
+
+def test_larger_batches_take_longer() -> None:
+    size = np.where(np.arange(N) < 300, 64, 256)
+    assert not alarms(judge(make_signals({"step_time": 0.4 * noise() * size / 64, "batch_size": size})))
+
+
+def test_fewer_nodes_are_told_low() -> None:
+    world = np.where(np.arange(N) < 300, 64, 32)
+    outcome = judge(make_signals({"tokens_per_sec": 1e3 * noise() * world, "world_size": world}))
+    assert isinstance(outcome, Fired)
+    assert outcome.findings[0].severity == "low"
+    assert "world_size" in outcome.findings[0].summary
+
+
+def test_evaluations_on_the_wall_clock_are_quiet() -> None:
+    seconds = 0.4 * noise()
+    seconds[::50] += 30
+    assert not alarms(judge(make_signals([make_curve(2 + noise(), time=1.7e9 + np.cumsum(seconds))])))
+
+
+def test_times_written_in_bulk_say_nothing() -> None:
+    time = 1.7e9 + np.repeat(np.arange(N // 50) * 60.0, 50)
+    assert isinstance(judge(make_signals([make_curve(2 + noise(), time=time)])), NotApplicable)
+
+
+def test_an_idle_device_is_a_remark() -> None:
+    outcome = judge(make_signals({"gpu_util": 12 * noise(width=0.2)}))
+    assert isinstance(outcome, Fired)
+    assert outcome.findings[0].severity == "low"
+
+
+def test_without_pace() -> None:
+    assert isinstance(judge(make_signals({"train_loss": noise()})), NotApplicable)

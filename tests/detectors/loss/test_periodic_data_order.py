@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from curves import burst, healthy
+from factories import make_curve, make_signals
+
+from trainforensics.detectors.loss import periodic_data_order
+from trainforensics.model import Clear, Finding, Fired, NotApplicable, Outcome
+
+PARAMS = {p.name: p.default for p in periodic_data_order.META.params}
+N = 1200
+
+
+def judge(loss: np.ndarray, **more: np.ndarray) -> Outcome:
+    return periodic_data_order.detect(make_signals({"train_loss": loss, **more}), PARAMS)
+
+
+def one(outcome: Outcome) -> Finding:
+    assert isinstance(outcome, Fired)
+    (found,) = outcome.findings
+    return found
+
+
+def with_bursts(at: list[int], noise: str = "normal", seed: int = 0) -> np.ndarray:
+    loss = healthy(N, seed, noise)
+    for place in at:
+        loss = burst(loss, place, 2.0)
+    return loss
+
+
+@pytest.mark.parametrize("noise", ["normal", "heavy", "skewed"])
+def test_bursts_like_clockwork(noise: str) -> None:
+    found = one(judge(with_bursts(list(range(150, N, 150)), noise)))
+    assert abs((found.evidence[0].value or 0) - 150) < 3
+    assert len(found.occurrences) >= 6
+    assert abs((found.onset_step or 0) - 151) <= 2
+
+
+def test_one_may_be_missing() -> None:
+    assert len(one(judge(with_bursts([150, 300, 600, 750, 900, 1050]))).occurrences) == 6
+
+
+def test_at_a_coarse_cadence() -> None:
+    curve = make_curve(with_bursts(list(range(200, N, 200))), step=10 * np.arange(N))
+    found = one(periodic_data_order.detect(make_signals([curve]), PARAMS))
+    assert abs((found.evidence[0].value or 0) - 2000) < 30
+
+
+@pytest.mark.parametrize("at", [[300], [300, 600], [300, 600, 900], [190, 420, 530, 800, 1010, 1100]])
+def test_few_or_irregular_bursts_are_quiet(at: list[int]) -> None:
+    assert isinstance(judge(with_bursts(at)), Clear)
+
+
+def test_random_bursts_are_quiet() -> None:
+    for seed in range(20):
+        at = np.random.default_rng(seed).integers(100, N, 6)
+        assert isinstance(judge(with_bursts(sorted(at.tolist()), seed=seed)), Clear), seed
+
+
+def test_stairs_are_quiet() -> None:
+    epoch = np.arange(N) // 150
+    assert isinstance(judge(healthy(N) - 0.3 * epoch), Clear)
+    assert isinstance(judge(healthy(N) - 0.3 * epoch + 0.2 * (np.arange(N) % 150) / 150), Clear)
+
+
+def test_warm_restarts_are_quiet() -> None:
+    phase = (np.arange(N) % 150) / 150
+    rate = 1e-3 * (0.5 + 0.5 * np.cos(np.pi * phase))
+    loss = healthy(N) + 2 * np.exp(-phase * 60) * (np.arange(N) >= 150)
+    assert isinstance(judge(loss, learning_rate=rate), Clear)
+
+
+def test_too_short() -> None:
+    assert isinstance(judge(healthy(50)), NotApplicable)

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+from factories import make_signals
+
+from trainforensics.detectors.resume import checkpoint_failure
+from trainforensics.model import Checkpoint, Clear, Event, Finding, Fired, NotApplicable, Outcome
+
+PARAMS = {p.name: p.default for p in checkpoint_failure.META.params}
+LOSS = np.full(1000, 2.0)
+
+
+def judge(events: Iterable[Event] = (), checkpoints: Iterable[Checkpoint] = ()) -> Outcome:
+    signals = make_signals({"train_loss": LOSS}, events=tuple(events), checkpoints=tuple(checkpoints))
+    return checkpoint_failure.detect(signals, PARAMS)
+
+
+def saved(steps: Iterable[int]) -> list[Event]:
+    return [Event("checkpoint-saved", step=s, text=f"saved checkpoint to ckpt_{s:06d}.pt") for s in steps]
+
+
+def one(outcome: Outcome) -> Finding:
+    assert isinstance(outcome, Fired)
+    (found,) = outcome.findings
+    return found
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        Event("checkpoint-failed", step=600, text="failed to save checkpoint"),
+        Event("traceback", step=599, text="OSError: [Errno 28] No space left on device: 'checkpoints/ckpt_000600.pt'"),
+        Event("warning", step=600, text="WARNING: checkpoint not saved, continuing"),
+        Event("error", step=600, text="RuntimeError: unable to load model state: file is truncated"),
+    ],
+)
+def test_messages_of_failure(event: Event) -> None:
+    found = one(judge([*saved([150, 300, 450]), event]))
+    assert found.onset_step == 600
+    assert "step 450" in found.summary
+
+
+def test_an_attempt_that_failed_is_not_the_last_good_one() -> None:
+    failed = Event("checkpoint-failed", text="OSError: [Errno 5] Input/output error: 'ckpt_000600.pt'")
+    found = one(judge([*saved([300, 450, 600]), failed]))
+    assert "step 450" in found.summary
+
+
+def test_failures_recur() -> None:
+    events = [Event("checkpoint-failed", step=s, text=f"saving checkpoint {s} failed") for s in (600, 750)]
+    assert one(judge(events)).occurrences == (600, 750)
+
+
+def test_none_saved_for_long() -> None:
+    found = one(judge(saved(range(50, 601, 50))))
+    assert (found.onset_step, found.severity) == (650, "medium")
+
+
+def test_a_hole_between_checkpoints() -> None:
+    found = one(judge(saved([*range(50, 401, 50), *range(700, 1001, 50)])))
+    assert (found.onset_step, found.end_step) == (450, 700)
+
+
+@pytest.mark.parametrize(
+    "steps", [range(50, 1001, 50), [10, 40, 55, 300, 320, 350, 900], [100, 200], range(100, 801, 100)]
+)
+def test_ordinary_distances_are_quiet(steps: Iterable[int]) -> None:
+    assert isinstance(judge(saved(steps)), Clear)
+
+
+def test_other_errors_are_quiet() -> None:
+    events = [Event("error", step=5, text="ValueError: bad value"), Event("restart", text="loading checkpoint step 5")]
+    assert isinstance(judge([*saved(range(50, 1001, 50)), *events]), Clear)
+
+
+def test_files_beside_the_log_are_not_judged() -> None:
+    assert isinstance(judge(checkpoints=[Checkpoint(s, "checkpoint-500") for s in (50, 100, 500)]), NotApplicable)

@@ -1,0 +1,153 @@
+"""The run stood still: one gap in wall time far beyond its steps, that is no evaluation, checkpoint or restart.
+
+What it detects:
+    A pause between two logged points many times longer than any regular one, at a step at which nothing recurs; a
+    time-out of a collective operation that the log tells of.
+
+Why it matters:
+    A hang wastes the whole cluster, and a run that once waited on a socket, a lock or a file system will again.
+
+Evidence:
+    Length of the pause, the usual time between points, the longest regular pause, what the log says around it.
+
+False positives:
+    Pauses for evaluation and checkpoints recur and are alike. A restart is a pause too: at a border of process lives,
+    next to a message of a restart, or between steps that checkpoints are usually saved at, it is left alone.
+
+Example:
+    Between steps 618 and 619 nothing was logged for 25 min; a step takes 0.42 s and the longest regular pause is 3.8 s.
+
+Parameters:
+    times: the pause in usual times between points.
+    beyond: the pause in longest regular pauses.
+    seconds: shortest pause.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from trainforensics.detectors.base import Meta, Param, Params
+from trainforensics.kinds import KINDS
+from trainforensics.model import Clear, Event, Evidence, Finding, Fired, NotApplicable, Outcome, Scope
+from trainforensics.signals import Curve, Signals
+from trainforensics.signals.curve import Floats
+from trainforensics.signals.restarts import restarts
+
+MIN_POINTS = 30
+MOST = 3  # pauses that may count as lone
+TIMEOUTS = frozenset({"nccl-timeout", "hang"})
+BETWEEN_CHECKPOINTS = 20  # logged points: checkpoints lie further apart, on round steps
+META = Meta(
+    kind=KINDS["hang"],
+    uses=("*",),
+    params=(
+        Param("times", 30.0, "evaluations take tens of steps' time"),
+        Param("beyond", 4.0, "times of evaluations on a shared machine vary by a factor of two"),
+        Param("seconds", 60.0, "shorter pauses cost nothing and are made by any scheduler"),
+    ),
+)
+
+
+def detect(signals: Signals, params: Params) -> Outcome:
+    """Report lone pauses and time-outs."""
+    said = tuple(e for e in signals.events if e.kind in TIMEOUTS and e.step is not None)
+    found = [_said(said)] if said else []
+    curve = _timed(signals)
+    if curve is None and not found:
+        return NotApplicable("the log has no wall times", "a time stamp with every logged step")
+    if curve is not None:
+        found += _pauses(signals, curve, params)
+    return Fired(tuple(found)) if found else Clear()
+
+
+def _timed(signals: Signals) -> Curve | None:
+    loss = signals.curve("train_loss")
+    for curve in (loss, max(signals.every_curve(), key=len, default=None)):
+        if curve is not None:
+            timed = curve.take(np.isfinite(curve.time))
+            if len(timed) >= MIN_POINTS:
+                return timed
+    return None
+
+
+def _pauses(signals: Signals, curve: Curve, params: Params) -> list[Finding]:
+    seconds = np.diff(curve.time)
+    usual = float(np.median(seconds))
+    long = np.flatnonzero(seconds > max(params["times"] * usual, params["seconds"]))
+    if usual <= 0 or not len(long):
+        return []
+    order = np.sort(seconds)[::-1]
+    lone = [i for i in long if seconds[i] > params["beyond"] * _longest_regular(order)]
+    rest = float(order[len(lone)]) if len(lone) < len(order) else usual
+    told = [i for i in lone if not _restarted(signals, curve, int(i))]
+    return [_finding(curve, int(i), float(seconds[i]), usual, rest) for i in told]
+
+
+def _longest_regular(order: Floats) -> float:
+    """The longest pause below the widest gap among the few longest ones."""
+    ratios = order[:MOST] / np.maximum(order[1 : MOST + 1], 1e-9)
+    return float(order[int(np.argmax(ratios)) + 1])
+
+
+def _restarted(signals: Signals, curve: Curve, at: int) -> bool:
+    before, after = int(curve.step[at]), int(curve.step[at + 1])
+    if curve.segment[at] != curve.segment[at + 1] or at == 0:
+        return True
+    slack = 2 * curve.cadence
+    if any(r.sure and before - slack <= r.before and r.step <= after + slack for r in restarts(signals)):
+        return True
+    saved = [c.step for c in signals.checkpoints]
+    apart = _round(BETWEEN_CHECKPOINTS * curve.cadence)
+    return after // apart * apart >= before or any(before <= step <= after for step in saved)
+
+
+def _round(least: int) -> int:
+    """The smallest of 1, 2, 5, 10, 20, 50 ... that is no less."""
+    power: int = 10 ** int(math.log10(max(least, 1)))
+    return next(power * digit for digit in (1, 2, 5, 10) if power * digit >= least)
+
+
+def _finding(curve: Curve, at: int, seconds: float, usual: float, regular: float) -> Finding:
+    before, after = int(curve.step[at]), int(curve.step[at + 1])
+    text = (
+        f"Between steps {before} and {after} nothing was logged for {_duration(seconds)}; points usually come every "
+        f"{_duration(usual)} and the next longest pause took {_duration(regular)}."
+    )
+    return Finding(
+        kind="hang",
+        series=curve.name,
+        role=curve.series.role,
+        onset_step=after,
+        onset_interval=(before, after),
+        confidence=round(min(0.9, 0.6 + 0.1 * math.log10(seconds / max(regular, 1e-9))), 2),
+        summary=text,
+        segment=int(curve.segment[at]),
+        end_step=after,
+        recovery="recovered",
+        evidence=(Evidence(f"wall time of {curve.name}", after, seconds, usual, "seconds between two points"),),
+    )
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:.3g} min" if seconds < 7200 else f"{seconds / 3600:.3g} h"
+
+
+def _said(events: tuple[Event, ...]) -> Finding:
+    first = events[0]
+    text = " ".join(first.text.split())[:160]
+    return Finding(
+        kind="hang",
+        series=first.source or "log",
+        role=None,
+        onset_step=first.step,
+        confidence=0.8,
+        summary=f"At step {first.step} a collective operation timed out: {text}.",
+        occurrences=tuple(sorted({e.step for e in events if e.step is not None})),
+        scope=Scope(rank=first.rank),
+        evidence=(Evidence(first.source or "log", first.step, None, None, text),),
+    )

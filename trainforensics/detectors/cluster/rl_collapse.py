@@ -1,0 +1,98 @@
+"""Reinforcement learning collapses: KL surges, reward or entropy goes down for good.
+
+What it detects:
+    A reward that loses most of what it had gained and does not come back; a KL to the reference or the old policy that
+    surges many times over and stays, or an entropy that falls to nothing, while the reward does not improve.
+
+Why it matters:
+    The policy has left the region where its reward means something. More steps do not bring it back; an earlier
+    checkpoint with a stronger leash does.
+
+Evidence:
+    Which of KL, entropy, gradient norm and reward moved first and by how many steps, and the levels before and since.
+
+False positives:
+    Losses of policy gradients are negative and mean nothing. Rewards are noisy and dip: only a fall that lasts to the
+    end counts. KL that grows slowly and entropy that falls while the reward rises are learning. A KL without any reward
+    (a variational autoencoder's) is not judged.
+
+Example:
+    KL surges at step 160 (0.0013 to 0.4), entropy follows at step 164, reward falls from 0.42 to 0.02 from step 171 on.
+
+Parameters:
+    lost: share of the gained reward that is lost.
+    kl_surge: factor of KL. entropy_left: share of the entropy that remains.
+    follows: share of the log within which one move belongs to the other.
+"""
+
+from __future__ import annotations
+
+from trainforensics.detectors.base import Meta, Param, Params
+from trainforensics.kinds import KINDS
+from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome, Precursor
+from trainforensics.signals import Signals
+from trainforensics.signals.policy import Move, lasting_change, level_change, reward_fall, rises
+
+META = Meta(
+    kind=KINDS["rl-collapse"],
+    needs=("reward",),
+    uses=("reward", "reward_std", "kl", "entropy", "grad_norm"),
+    params=(
+        Param("lost", 0.5, "half of what was learnt; ordinary dips lose less and come back"),
+        Param("kl_surge", 10.0, "adaptive penalties hold KL within a factor of 2 of its target"),
+        Param("entropy_left", 0.25, "a policy that learns keeps some of its entropy"),
+        Param("follows", 0.2, "the reward answers to a moved policy within tens of updates"),
+    ),
+)
+
+
+def detect(signals: Signals, params: Params) -> Outcome:
+    """Find the lasting moves and tell them in their order."""
+    if all(len(curve) < 30 for curve in signals.curves("reward")):
+        return NotApplicable("too few points of reward", "reward, KL and entropy at every update")
+    fall = reward_fall(signals, params["lost"])
+    moves = {
+        "kl": lasting_change(signals, "kl", params["kl_surge"] / (2 if fall else 1)),
+        "entropy": lasting_change(signals, "entropy", params["entropy_left"])
+        or (fall and lasting_change(signals, "entropy", 2.0)),
+        "grad_norm": lasting_change(signals, "grad_norm", 3.0) if fall else None,
+    }
+    known = {role: move for role, move in moves.items() if move}
+    if fall is not None:
+        reach = params["follows"] * len(fall.curve) * fall.curve.cadence
+        beside = {role: m for role, m in known.items() if abs(m.step - fall.step) <= reach}
+        return Fired((_finding(signals, {**beside, "reward": fall}),))
+    unpaid = {r: m for r, m in known.items() if not rises(signals, "reward", m.step)}
+    return Fired((_finding(signals, unpaid),)) if unpaid else Clear()
+
+
+def _finding(signals: Signals, moves: dict[str, Move]) -> Finding:
+    ordered = sorted(moves.items(), key=lambda item: item[1].step)
+    _, first = ordered[0]
+    parts = [f"{m.curve.name} goes from {m.before:.3g} to {m.after:.3g} from step {m.step} on" for _, m in ordered]
+    reward = moves.get("reward")
+    text = "; ".join(parts) + ("." if reward else "; the reward does not improve.")
+    precursors = tuple(
+        Precursor(m.curve.name, m.step, reward.step - m.step, f"moved {reward.step - m.step} steps before the reward")
+        for _, m in ordered
+        if reward is not None and m.step < reward.step
+    )
+    spread = level_change(signals, "reward_std", first.step)
+    rows = [Evidence(m.curve.name, m.step, m.after, m.before, "level at the end against before") for _, m in ordered]
+    if spread is not None and spread[2] < 0.2 * spread[1]:
+        rows.append(Evidence(spread[0].name, first.step, spread[2], spread[1], "spread of rewards: advantages vanish"))
+    low = int(first.curve.step[max(first.onset - 1, 0)])
+    return Finding(
+        kind="rl-collapse",
+        series=first.curve.name,
+        role=first.curve.series.role,
+        onset_step=first.step,
+        onset_interval=(low, first.step),
+        confidence=round(min(0.95, (0.7 if reward else 0.5) + 0.1 * (len(moves) - 1)), 2),
+        summary=text,
+        severity=None if reward else "medium",
+        segment=int(first.curve.segment[first.onset]),
+        recovery="unrecovered",
+        evidence=tuple(rows),
+        precursors=precursors,
+    )

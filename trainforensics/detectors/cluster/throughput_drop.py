@@ -1,0 +1,165 @@
+"""The run turns slower for long.
+
+What it detects:
+    Tokens or samples per second or the share of peak FLOPs fall, or the time per step rises, by a step or a slope that
+    lasts, beyond the run's own noise. Where no pace is logged, the wall times of the log tell it. A GPU that is idle
+    most of the run is remarked (low).
+
+Why it matters:
+    A third less throughput is a third more cost, and often the first sign of a failing node, a full disk or a starving
+    data loader.
+
+Evidence:
+    Pace before and since, the height in widths of its noise, and what else moved: utilisation, communication and data
+    loading time, memory, temperature, clocks.
+
+False positives:
+    Compilation and warm-up at the start, pauses for evaluation and checkpoints, single slow steps and wandering pace of
+    shared machines are ordinary. Steps that hold more data take longer: batch size and sequence length are divided out
+    where logged. A slower pace next to such a change is told as low.
+
+Example:
+    From step 540 on tokens_per_sec is 16,700 instead of 46,500 (a factor of 2.8); step_time agrees.
+
+Parameters:
+    slower: factor of the time per unit of work that counts.
+    clock_slower: the same by the wall clock alone, which also holds the pauses of whatever shares the machine.
+    idle: median GPU utilisation in percent below which a remark is made.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trainforensics.detectors.base import Meta, Param, Params
+from trainforensics.kinds import KINDS
+from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
+from trainforensics.signals import Signals
+from trainforensics.signals.pace import MIN_POINTS, Pace, Slowdown, paces, slowdowns
+
+BESIDE = ("gpu_util", "comm_time", "barrier_wait", "dataloader_time", "gpu_memory", "gpu_temperature", "gpu_clock")
+META = Meta(
+    kind=KINDS["throughput-drop"],
+    uses=("*",),
+    params=(
+        Param("slower", 1.2, "a fifth; shared networks and clocks wander by a tenth"),
+        Param("clock_slower", 1.8, "wall times of a healthy log on a shared machine drift by half"),
+        Param("idle", 30.0, "practitioners look for a bottleneck outside the device below a third"),
+    ),
+)
+EXPLAINING = ("batch_size", "seq_len", "world_size", "gradient_accumulation")
+
+
+def detect(signals: Signals, params: Params) -> Outcome:
+    """Report the slowdown that the best source shows, with the others as evidence."""
+    known = paces(signals)
+    idle = _idle(signals, params["idle"])
+    if not known:
+        if idle is not None:
+            return Fired((idle,))
+        return NotApplicable("neither pace nor wall times are logged", "tokens per second or seconds per step")
+    for pace in known:
+        bar = params["clock_slower" if pace.basis == "clock" else "slower"]
+        slow = [s for s in slowdowns(pace) if s.factor >= bar]
+        if slow:
+            found = tuple(_finding(signals, pace, s, known) for s in slow[:3])
+            return Fired((*found, idle) if idle is not None else found)
+    return Fired((idle,)) if idle is not None else Clear()
+
+
+def _finding(signals: Signals, pace: Pace, slow: Slowdown, known: tuple[Pace, ...]) -> Finding:
+    step = pace.curve.step
+    onset, end = int(step[slow.onset]), int(step[slow.end])
+    name = pace.logged.name if pace.basis != "clock" else "the wall time per step"
+    rows = (
+        Evidence(name, onset, slow.since, slow.before, f"median since then; {slow.factor:.3g} times as long as before"),
+        Evidence(name, onset, slow.z, None, "height in widths of the run's own noise of the logarithm"),
+        *_beside(signals, onset, end),
+    )
+    agree = [p.logged.name for p in known if p is not pace and _agrees(p, onset, end)]
+    why = _explained(signals, onset, pace.curve.cadence)
+    how = f"drifts from {slow.before:.4g} to {slow.since:.4g}"
+    if not slow.gradual:
+        how = f"is {slow.since:.4g} instead of {slow.before:.4g}"
+    text = f"From step {onset} on {name} {how}: work takes {slow.factor:.3g} times as long"
+    text += f"; {' and '.join(agree)} agree{'s' if len(agree) == 1 else ''}" if agree else ""
+    text += f", while {why} changes." if why else "."
+    sure = 0.6 + 0.01 * min(slow.z, 15.0) + (0.1 if slow.factor > 1.5 else 0.0) + (0.05 if agree else 0.0)
+    sure -= 0.15 if pace.basis == "clock" else 0.0
+    return Finding(
+        kind="throughput-drop",
+        series=pace.logged.name,
+        role=pace.logged.series.role if pace.basis != "clock" else None,
+        onset_step=onset,
+        onset_interval=(int(step[max(slow.onset - 1, 0)]), onset),
+        confidence=round(min(0.95, sure), 2),
+        summary=text,
+        severity="low" if why else None,
+        segment=int(pace.curve.segment[slow.onset]),
+        end_step=None if slow.lasting else end,
+        recovery="unrecovered" if slow.lasting else "recovered",
+        evidence=rows,
+    )
+
+
+def _agrees(pace: Pace, onset: int, end: int) -> bool:
+    step, value = pace.curve.step, pace.curve.value
+    before, since = value[step < onset][-64:], value[(step >= onset) & (step <= end)]
+    return bool(len(before) > 4 and len(since) > 4 and np.median(since) - np.median(before) > np.log(1.1))
+
+
+def _beside(signals: Signals, onset: int, end: int) -> tuple[Evidence, ...]:
+    """What else moved by more than a tenth."""
+    rows = []
+    for role in BESIDE:
+        curve = signals.curve(role)
+        if curve is None:
+            continue
+        finite = curve.only_finite()
+        before = finite.value[finite.step < onset][-256:]
+        since = finite.value[(finite.step >= onset) & (finite.step <= end)]
+        if len(before) < 5 or len(since) < 5:
+            continue
+        was, now = float(np.median(before)), float(np.median(since))
+        if abs(now - was) > 0.1 * abs(was):
+            rows.append(Evidence(curve.name, onset, now, was, "median meanwhile against before"))
+    return tuple(rows)
+
+
+def _explained(signals: Signals, onset: int, cadence: int) -> str:
+    """What the run was given to do that changed at the same time."""
+    for role in EXPLAINING:
+        curve = signals.curve(role)
+        if curve is None:
+            continue
+        near = 5 * max(cadence, curve.cadence)
+        before, since = (
+            curve.value[(curve.step < onset) & (curve.step >= onset - 20 * near) & curve.finite],
+            curve.value[(curve.step >= onset) & (curve.step <= onset + near) & curve.finite],
+        )
+        if len(before) > 1 and len(since) and abs(np.median(since) / np.median(before) - 1) > 0.1:
+            return curve.name
+    return ""
+
+
+def _idle(signals: Signals, percent: float) -> Finding | None:
+    curve = signals.curve("gpu_util")
+    curve = curve.only_finite() if curve is not None else None
+    if curve is None or len(curve) < MIN_POINTS:
+        return None
+    share = 100.0 if curve.value.max() <= 1.0 else 1.0
+    usual = share * float(np.median(curve.value))
+    busy = share * float(np.quantile(curve.value, 0.75))
+    if busy >= percent or usual <= 0:
+        return None
+    first = int(curve.step[0])
+    return Finding(
+        kind="throughput-drop",
+        series=curve.name,
+        role="gpu_util",
+        onset_step=first,
+        confidence=0.5,
+        summary=f"The GPU is used to {usual:.0f} % (median), three quarters of the time below {busy:.0f} %.",
+        severity="low",
+        evidence=(Evidence(curve.name, first, usual, None, "median utilisation in percent"),),
+    )

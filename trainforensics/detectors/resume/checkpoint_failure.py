@@ -1,0 +1,138 @@
+"""A checkpoint could not be saved or loaded, or none was saved for far longer than usual.
+
+What it detects:
+    Messages of a failed save or load; a distance between saved checkpoints, or from the last one to the end of the log,
+    that is several times the usual one.
+
+Why it matters:
+    The run goes on and looks healthy, while all that was learnt since the last good checkpoint is at stake.
+
+Evidence:
+    The message, the step, and the last checkpoint that was saved before it.
+
+False positives:
+    Checkpoints found as files only are not judged by their distances: old ones are deleted. Runs that save at changing
+    distances (best models) have no usual one.
+
+Example:
+    Saving failed at steps 600 and 750 (no space left on device); the last good checkpoint is of step 450.
+
+Parameters:
+    intervals: usual distances that make a gap.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import numpy as np
+
+from trainforensics.detectors.base import Meta, Param, Params
+from trainforensics.kinds import KINDS
+from trainforensics.model import Clear, Event, Evidence, Finding, Fired, NotApplicable, Outcome, Scope
+from trainforensics.signals import Signals
+
+META = Meta(
+    kind=KINDS["checkpoint-failure"],
+    uses=("*",),
+    params=(Param("intervals", 3.0, "one missed save may be a skipped evaluation, two in a row are not"),),
+)
+SAVED = frozenset({"checkpoint", "checkpoint-saved"})
+REGULAR = 5  # saved checkpoints from which a usual distance is known
+EVEN = 0.8  # share of distances that must agree with it
+SAME = 0.02  # of the usual distance: messages closer than this tell of one failure
+_THING = r"(?:checkpoints?|ckpts?|model state|optimizer state|[\w./-]+\.(?:pt|pth|ckpt|safetensors|distcp))"
+_BAD = r"(?:fail\w*|errno|could not|cannot|unable|corrupt\w*|no space left|\w*error|not saved|truncated|incomplete)"
+_FAILED = re.compile(rf"\b{_BAD}\b.*\b{_THING}|\b{_THING}.*\b{_BAD}\b", re.IGNORECASE)
+_STEP = re.compile(r"(?:checkpoint|ckpt|global_?step|iter(?:ation)?|step)s?[-_=:/# ]*0*(\d+)", re.IGNORECASE)
+_GAVE_UP = frozenset({"error", "warning", "traceback", "console", "checkpoint", "checkpoint-failed", "text", "message"})
+
+
+def detect(signals: Signals, params: Params) -> Outcome:
+    """Report failed saves and loads as one recurring finding, else a gap."""
+    failed = [event for event in signals.events if event.kind == "checkpoint-failed" or _tells(event)]
+    saved = _saved(signals, failed)
+    if failed:
+        return Fired((_failure(signals, failed, saved),))
+    if len(saved) < 2:
+        return NotApplicable("no saved checkpoints are logged", "a line for every checkpoint saved or failed")
+    gap = _gap(signals, saved, params["intervals"])
+    return Fired((gap,)) if gap is not None else Clear()
+
+
+def _tells(event: Event) -> bool:
+    return event.kind in _GAVE_UP and any(_FAILED.search(line) for line in event.text.splitlines())
+
+
+def _line(event: Event) -> str:
+    lines = [line for line in event.text.splitlines() if line.strip()] or [event.kind]
+    line = next((line for line in lines if _FAILED.search(line)), lines[-1])
+    return " ".join(line.split())[:200]
+
+
+def _step(event: Event) -> int | None:
+    named = _STEP.search(_line(event))
+    return int(named[1]) if named else event.step
+
+
+def _saved(signals: Signals, failed: list[Event]) -> list[int]:
+    """Steps of checkpoints that messages call saved and no message calls failed, in order."""
+    bad = {_step(event) for event in failed}
+    steps = {_step(event) for event in signals.events if event.kind in SAVED and event not in failed}
+    return sorted(s for s in steps if s is not None and s not in bad)
+
+
+def _failure(signals: Signals, failed: list[Event], saved: list[int]) -> Finding:
+    steps = sorted({s for event in failed if (s := _step(event)) is not None})
+    usual = float(np.median(np.diff(saved))) if len(saved) > 2 else 0.0
+    onsets = tuple(s for i, s in enumerate(steps) if i == 0 or s - steps[i - 1] > max(SAME * usual, 1))
+    onset = onsets[0] if onsets else None
+    known = saved or [c.step for c in signals.checkpoints]
+    good = max((s for s in known if onset is None or s < onset), default=None)
+    where = f"at step{'s' if len(onsets) > 1 else ''} {', '.join(map(str, onsets[:6]))}" if onsets else "in this log"
+    text = f"A checkpoint could not be saved or loaded {where}: {_line(failed[0])}"
+    text += f"; the last good one is of step {good}." if good is not None else "; no earlier good one is known."
+    return Finding(
+        kind="checkpoint-failure",
+        series=failed[0].source or "log",
+        role=None,
+        onset_step=onset,
+        confidence=0.9,
+        summary=text,
+        occurrences=onsets,
+        end_step=onsets[-1] if onsets else None,
+        scope=Scope(rank=failed[0].rank),
+        evidence=tuple(Evidence(e.source or "log", _step(e), None, None, _line(e)) for e in failed[:4]),
+    )
+
+
+def _gap(signals: Signals, saved: list[int], intervals: float) -> Finding | None:
+    distances = np.diff(saved)
+    curve = signals.curve("train_loss") or max(signals.every_curve(), key=len, default=None)
+    if len(saved) < REGULAR or curve is None or not len(curve):
+        return None
+    usual = float(np.median(distances))
+    if np.mean(np.abs(distances - usual) <= 0.1 * usual) < EVEN:
+        return None
+    ends = [*saved, int(curve.step[-1])]
+    long = [(a, b) for a, b in pairwise(ends) if b - a > intervals * usual]
+    if not long:
+        return None
+    last, following = long[0]
+    due = int(last + usual)
+    at_end = following == ends[-1]
+    text = f"After the checkpoint of step {last} none was saved until step {following}"
+    text += " (the end of the log)" if at_end else ""
+    return Finding(
+        kind="checkpoint-failure",
+        series="checkpoints",
+        role=None,
+        onset_step=due,
+        onset_interval=(last, due),
+        confidence=0.6,
+        summary=f"{text}; usually one is saved every {usual:.0f} steps.",
+        severity="medium",
+        end_step=None if at_end else following,
+        evidence=(Evidence("checkpoints", due, float(following - last), usual, "steps between two checkpoints"),),
+    )

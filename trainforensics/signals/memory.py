@@ -1,0 +1,108 @@
+"""Memory that climbs without bound: the floor under its ups and downs, and where it began to rise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainforensics.signals.curve import Curve, Floats
+from trainforensics.signals.departure import knee
+from trainforensics.signals.noise import resolution, robust_sigma
+
+MIN_POINTS = 40
+START_SHARE = 0.05  # of a process life: allocators and caches fill
+BLOCKS, FEWEST_BLOCKS = 40, 8
+QUARTERS_RISE = 0.2  # of the mean quarter's gain that each quarter must bring
+LAST_QUARTER = 0.7  # the same for the last: what saturates brings less (a square root 0.63)
+STEEPER = 1.5  # times the slope before: a leak begins, it does not slow down
+ABOVE_NOISE = 8.0  # widths of the floor's noise
+EVEN = 0.75  # share of blocks that must rise: what grows in a few steps is allocated anew, not leaked
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Growth:
+    """`curve` climbs from index `onset` to the end of its process life, from `before` to `now`, `per_step` a step."""
+
+    curve: Curve
+    onset: int
+    before: float
+    now: float
+    per_step: float
+    noise: float
+
+
+def growth(curve: Curve) -> Growth | None:
+    """The first process life in which memory climbs to its end, steadily and beyond its noise; None where none does."""
+    curve = curve.take(curve.finite & (curve.value > 0))
+    for life in np.unique(curve.segment):
+        found = _growth(curve.take(curve.segment == life))
+        if found is not None:
+            return found
+    return None
+
+
+def _growth(curve: Curve) -> Growth | None:
+    n = len(curve)
+    if n < MIN_POINTS:
+        return None
+    start = int(START_SHARE * n)
+    size = max(1, (n - start) // BLOCKS)
+    count = (n - start) // size
+    floor = curve.value[start : start + count * size].reshape(count, size).min(axis=1)
+    bend = knee(floor)
+    for first in (0, bend):
+        if count - first < FEWEST_BLOCKS or not _steeper(floor, first):
+            continue
+        noise = _unbounded(floor[first:])
+        if noise is not None:
+            onset = start + _onset(curve.value[start:], first * size, size) if first else 0
+            return _described(curve, onset, noise)
+    return None
+
+
+def _steeper(floor: Floats, first: int) -> bool:
+    """Whether the floor climbs faster from the block on than before it; true for the first block."""
+    if first < 3:
+        return True
+    span = min(first, len(floor) - first)
+    before, after = floor[first - span : first], floor[first : first + span]
+    return float(after[-1] - after[0]) > STEEPER * float(before[-1] - before[0])
+
+
+def _unbounded(floor: Floats) -> float | None:
+    """Noise of the floor around its climb, where it climbs in every part and not ever slower; else None."""
+    smooth = _medians_of_three(floor)
+    edges = np.linspace(0, len(smooth) - 1, 5).round().astype(int)
+    gains = np.diff(smooth[edges])
+    mean = float(gains.mean())
+    if mean <= 0 or gains.min() < QUARTERS_RISE * mean or gains[-1] < LAST_QUARTER * mean:
+        return None
+    steps = np.diff(floor)
+    noise = max(robust_sigma(steps) / np.sqrt(2), resolution(floor) / 4)
+    if np.mean(steps > 0) < EVEN and smooth[-1] - smooth[0] < 2 * ABOVE_NOISE * noise:
+        return None
+    even = robust_sigma(np.diff(smooth, 2)) if len(smooth) > 4 else 0.0
+    if smooth[-1] - smooth[0] < ABOVE_NOISE * max(noise, even) or np.mean(np.diff(smooth) > 0) < EVEN:
+        return None
+    return float(noise)
+
+
+def _medians_of_three(values: Floats) -> Floats:
+    padded = np.pad(values, 1, mode="edge")
+    return np.median(np.lib.stride_tricks.sliding_window_view(padded, 3), axis=1)
+
+
+def _onset(values: Floats, bend: int, size: int) -> int:
+    """The bend among the points around the block where the floor bends."""
+    low = max(0, bend - 8 * size)
+    return low + knee(values[low : bend + 8 * size])
+
+
+def _described(curve: Curve, onset: int, noise: float) -> Growth:
+    n = len(curve)
+    width = max(3, min(20, (n - onset) // 8))
+    before = float(np.median(curve.value[max(0, onset - width) : max(onset, 1)]))
+    now = float(np.median(curve.value[-width:]))
+    steps = max(1, int(curve.step[-1 - width // 2] - curve.step[onset]))
+    return Growth(curve, onset, before, now, (now - before) / steps, noise)
