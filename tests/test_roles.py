@@ -170,6 +170,7 @@ def test_names_of_common_trainers(name: str, role: str | None) -> None:
         ("rank0/loss", RoleMatch("train_loss", rank=0)),
         ("loss_rank3", RoleMatch("train_loss", rank=3)),
         ("loss/rank_3", RoleMatch("train_loss", rank=3)),
+        ("loss_dp3", RoleMatch("train_loss", rank=3)),
         ("perf/step_time_rank12", RoleMatch("step_time", rank=12)),
         ("system.gpu.3.temp", RoleMatch("gpu_temperature", rank=3)),
         ("grad_norm/h.0.attn", RoleMatch("grad_norm", layer="h.0.attn")),
