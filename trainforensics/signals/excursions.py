@@ -21,11 +21,11 @@ from trainforensics.signals.trend import WINDOW, log_space, moving_median
 HUGE = 1e100  # values whose squares would leave the range of numbers are judged in units of the largest
 MIN_POINTS = 12
 MIN_VISIBLE = 2.0  # a rise of less than this many widths of the point-to-point noise is left alone
-FEW_POINTS = 3  # a climb to half its height within this many logged points is sudden
-SHARP = 2  # blocks: a jump that climbs within so few is measured on a finer scale
+FEW_POINTS = 2  # a climb to half its height within this many logged points is sudden
+SHARP = 2  # blocks: a jump that climbs within so few is measured on a finer scale, if one shows it
 SETTLED = 8  # points from an onset on before "it does not come back" may be said
 MOST = 0.7  # of the points at the top of a smoothed climb must be high themselves: two outliers are no climb
-ERUPTION = 5.0  # widths of the noise in the 16 points before: in a stormy stretch high points are ordinary
+ERUPTION = 4.0  # widths of the noise in the 16 points before: in a stormy stretch high points are ordinary
 LOOKBACK = 1024  # blocks before a candidate in which its ground is sought
 OUTSIDE = {1: 3.0}  # noise widths of the smoothed series that count as outside: 3 for single points, 2 for medians
 
@@ -71,10 +71,18 @@ def excursions(curve: Curve) -> tuple[Excursion, ...]:
     unit = largest if largest > HUGE and not logged else 1.0
     series = pyramid(np.log(values) if logged else values / unit)
     found: list[Excursion] = []
+    sharp: list[Excursion] = []
     for candidate in series.candidates:
         limit = _limit(candidate, found, len(values))
         excursion = _measure(series, candidate, limit, np.exp if logged else lambda x: x * unit) if limit else None
-        if excursion is not None and not any(e.onset <= excursion.onset <= e.end for e in found):
+        if excursion is None:
+            continue
+        if candidate.jump and candidate.scale > 1 and excursion.rise <= SHARP * candidate.scale:
+            sharp.append(excursion)
+        elif not any(known.onset <= excursion.onset <= known.end for known in found):
+            found.append(excursion)
+    for excursion in reversed(sharp):  # the finest first
+        if not any(known.onset <= excursion.end and excursion.onset <= known.end for known in found):
             found.append(excursion)
     return tuple(sorted((e for e in found if e.height >= MIN_HEIGHT * series.wander), key=lambda e: e.onset))
 
@@ -113,8 +121,6 @@ def _measure(series: Pyramid, candidate: Candidate, limit: int, undo: Callable[[
         return None
     climb, floor = undo(smooth[onset : peak + 1]), float(undo(before))
     rise = int(np.argmax(climb >= floor + 0.5 * (climb[-1] - floor)))
-    if candidate.jump and scale > 1 and rise <= SHARP * scale:
-        return None
     end = first + calm if calm >= 0 else limit - 1
     after = float(np.median(series.values[end : end + WINDOW * scale]))
     returned = turn < len(smooth) or calm >= 0

@@ -53,6 +53,7 @@ def _median_of(values: Floats, width: int) -> Floats:
 
 
 SHOULDER = 3.0  # noise widths; shifts the tail so that normal noise, too, decays like a power law
+NORMAL_POINTS, NORMAL_RATIO = 300, 3.4
 TAIL_POINTS = 12  # ordinary points next below a gap, from which the tail's decay is read
 
 
@@ -78,3 +79,15 @@ def chance_height(z: Floats, highest: float, lowest: float, chance: float = 0.01
     probability = (1 + gap / np.maximum(m * index, 1e-12)) ** -m
     standing = np.flatnonzero(probability < chance / k)
     return float(peaks[k[standing[-1]] - 1]) if len(standing) else np.inf
+
+
+def looks_normal(z: Floats) -> bool:
+    """Whether the bulk up to the 97.5th percentile spreads like normal noise: outliers then have another origin.
+
+    The distances of the 97.5th and the 75th percentile from the median stand as 2.91 in normal noise, 3.5 in Student's
+    t with 5 degrees of freedom, 4.3 in exponential noise; the figure scatters by 6 / sqrt(n), kept as a margin.
+    """
+    if len(z) < NORMAL_POINTS:
+        return False
+    middle, upper, high = np.quantile(z, [0.5, 0.75, 0.975])
+    return bool(high - middle < (NORMAL_RATIO - 6 / np.sqrt(len(z))) * (upper - middle))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from trainforensics.signals.curve import Floats
-from trainforensics.signals.noise import chance_height
+from trainforensics.signals.noise import chance_height, looks_normal
 from trainforensics.signals.trend import WINDOW, Level, level, sides, span
 
 MIN_HEIGHT = 6.0  # noise widths; a normal series of 200,000 points stays below 5
@@ -15,6 +16,7 @@ MIN_BLOCK_HEIGHT = 4.5  # the same for medians of blocks, which have no heavy ta
 MIN_COMPANION = 4.0  # what stands out together with a higher burst
 # How often a healthy run may show such a gap at a scale: coarse medians cannot be heavy-tailed by themselves.
 CHANCE = {1: 0.01, 2: 0.01}
+PLAIN_CHANCE = 0.2  # the same in steady noise whose bulk is normal: such noise does not reach six widths at all
 MIN_JUMP = 6.0  # the same for the difference of two levels, in standard errors
 FEWEST_BLOCKS = 20  # four levels of five
 WANDER_SCALE, WANDER_BLOCKS = 8, 64  # scales from the one on, with at least so many blocks, show slow wandering
@@ -63,7 +65,7 @@ def _wander(levels: dict[int, Level]) -> float:
     alone = float(np.median(levels[1].sigma)) * 1.2533
     wide = {s: at for s, at in levels.items() if s >= WANDER_SCALE and len(at.sigma) >= WANDER_BLOCKS}
     excess = [float(np.median(at.sigma)) ** 2 - alone**2 / s for s, at in wide.items()]
-    return max(0.0, *excess, 0.0) ** 0.5
+    return math.sqrt(max([0.0, *excess]))
 
 
 def _block_medians(values: Floats, size: int) -> Floats:
@@ -79,9 +81,17 @@ def _bursts(values: Floats, levels: Level, scale: int) -> list[Candidate]:
         z[np.isnan(levels.right)] = 0.0  # coarse blocks at the end of the log are judged as jumps
     usual = float(np.median(z))  # below zero on a slope, where the higher side is the one before
     highest = MIN_HEIGHT if scale == 1 else MIN_BLOCK_HEIGHT
-    bar = chance_height(_peaks(z - usual), highest - usual, MIN_COMPANION, CHANCE.get(scale, 0.03)) + usual
+    plain = scale == 1 and z.max() >= highest and _steady(levels.sigma) and looks_normal(z)
+    chance = PLAIN_CHANCE if plain else CHANCE.get(scale, 0.03)
+    bar = chance_height(_peaks(z - usual), highest - usual, MIN_COMPANION, chance) + usual
     stretches = _stretches(z, bar)
     return [Candidate(start * scale, stop * scale, scale, jump=False) for start, stop in stretches]
+
+
+def _steady(sigma: Floats) -> bool:
+    """Whether the noise keeps its width within a factor of two, so that no stormy stretch poses as outliers."""
+    low, high = np.quantile(sigma, [0.05, 0.95])
+    return bool(high < 2 * low)
 
 
 def _jumps(values: Floats, levels: Level, persistence: float, scale: int) -> list[Candidate]:

@@ -33,6 +33,8 @@ from trainforensics.model import Clear, Finding, Fired, Outcome
 from trainforensics.signals import Signals
 from trainforensics.signals.losses import USES, LossEvent, certainty, finding, loss_events, settles, unjudgeable
 
+SLOW_POINTS = 10  # a climb of fewer points gives no time to act before it is a divergence
+
 META = Meta(
     kind=KINDS["gradual-rise"],
     needs=("train_loss",),
@@ -46,8 +48,13 @@ def detect(signals: Signals, params: Params) -> Outcome:
     reason = unjudgeable(signals)
     if reason is not None:
         return reason
-    rises = [e for e in loss_events(signals) if not e.sudden and e.excursion.z >= params["min_height"]]
+    rises = [e for e in loss_events(signals) if _is_climb(e) and e.excursion.z >= params["min_height"]]
     return Fired(tuple(_finding(signals, event) for event in rises)) if rises else Clear()
+
+
+def _is_climb(event: LossEvent) -> bool:
+    """A lasting rise that takes but a few points is told as a divergence alone."""
+    return not event.sudden and not (event.lasting and event.excursion.rise < SLOW_POINTS)
 
 
 def _finding(signals: Signals, event: LossEvent) -> Finding:
