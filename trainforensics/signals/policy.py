@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainforensics.signals.curve import Curve, Floats
+from trainforensics.signals.departure import departure
 from trainforensics.signals.excursions import Excursion, excursions
 from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.run import Signals
@@ -70,6 +71,15 @@ def lasting_change(signals: Signals, role: str, factor: float) -> Move | None:
             after = _late(curve.value)
             if sudden and e.knee >= START_SHARE * len(curve) and (after / before) ** sign >= factor**sign:
                 return Move(curve, e.knee, before, after, e.z)
+    return None
+
+
+def exhausted(signals: Signals, share: float) -> Move | None:
+    """An entropy that falls, however slowly, below `share` of its early level for good."""
+    for curve in signals.curves("entropy"):
+        left = departure(curve, share) if curve.series.rank is None and curve.series.layer is None else None
+        if left is not None and left.onset >= START_SHARE * len(left.curve):
+            return Move(left.curve, left.onset, left.before, left.after, np.inf)
     return None
 
 

@@ -62,6 +62,13 @@ def test_a_balance_loss_alone(late: float) -> None:
     assert abs((found.onset_step or 0) - 251) <= 2
 
 
+def test_the_load_of_the_busiest_expert() -> None:
+    rng = np.random.default_rng(0)
+    load = (1.2 + 3 * np.clip((np.arange(N) - 250) / 50, 0, 1)) * np.exp(0.05 * rng.standard_normal(N))
+    found = one(judge([make_curve(load, "expert_load", name="moe/max_load")]))
+    assert 245 <= (found.onset_step or 0) <= 270
+
+
 def quiet(nature: str, seed: int) -> list[Curve]:
     rng = np.random.default_rng(seed)
     logit = np.zeros((6, N))

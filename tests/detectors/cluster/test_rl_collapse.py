@@ -58,6 +58,16 @@ def test_a_surge_that_does_not_pay_is_medium() -> None:
     assert (found.role, found.severity) == ("kl", "medium")
 
 
+def test_an_entropy_that_is_spent_for_nothing() -> None:
+    values = run()
+    values["entropy"] = np.where(T < 0.4, 0.7, 0.7 * np.exp(-15 * np.minimum(T - 0.4, 0.3)))
+    values["entropy"] *= np.exp(0.03 * np.random.default_rng(2).standard_normal(N))
+    values["reward"] = np.minimum(values["reward"], 0.45 + 0.05 * np.random.default_rng(3).standard_normal(N))
+    found = one(judge(values))
+    assert found.role == "entropy"
+    assert 150 <= (found.onset_step or 0) <= 200
+
+
 @pytest.mark.parametrize("nature", ["plain", "dips", "flat", "noisy", "saturated", "wandering"])
 def test_ordinary_runs_are_quiet(nature: str) -> None:
     for seed in range(10):

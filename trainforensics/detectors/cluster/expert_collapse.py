@@ -58,6 +58,8 @@ META = Meta(
     ),
 )
 _BALANCE = re.compile(r"moe|router|rout|gate|expert|balanc|\blb|lbl", re.IGNORECASE)
+_LARGEST = re.compile(r"max|vio", re.IGNORECASE)
+MIN_POINTS = 40
 SETTLED = 0.1  # of the log
 BEYOND = 6.0  # widths of the averaged share's noise: the largest of many experts reaches 3 by chance
 EVEN = 0.8  # share of the experts in effective use that ordinary imbalance leaves
@@ -69,10 +71,10 @@ def detect(signals: Signals, params: Params) -> Outcome:
     found = [c for routing in known if _collapsed(c := concentration(routing), params)]
     if found:
         return Fired((_by_share(signals, min(found, key=lambda c: int(c.routing.step[c.onset])), len(found), params),))
-    other = _by_balance(signals, params) or _by_entropy(signals, params)
+    other = _by_balance(signals, params) or _by_largest(signals, params) or _by_entropy(signals, params)
     if other is not None and not known:
         return Fired((other,))
-    if not known and not _balance_losses(signals) and not signals.has("router_entropy"):
+    if not known and not _judged_otherwise(signals):
         return NotApplicable("no routing of experts is logged", "the share of tokens of every expert")
     return Clear()
 
@@ -118,6 +120,11 @@ def _by_share(signals: Signals, c: Concentration, layers: int, params: Params) -
     )
 
 
+def _judged_otherwise(signals: Signals) -> bool:
+    largest = any(_LARGEST.search(c.name) for c in signals.curves("expert_load") if c.series.expert is None)
+    return largest or signals.has("router_entropy") or bool(_balance_losses(signals))
+
+
 def _balance_losses(signals: Signals) -> list[Curve]:
     """Balance losses, not other auxiliary ones: by their name, or beside other signs of experts."""
     moe = any(signals.has(role) for role in ("expert_load", "router_entropy", "dropped_tokens"))
@@ -130,7 +137,7 @@ def _by_balance(signals: Signals, params: Params) -> Finding | None:
     best: Finding | None = None
     for logged in _balance_losses(signals):
         curve = logged.take(logged.finite & (logged.value > 0))
-        if len(curve) < 40:
+        if len(curve) < MIN_POINTS:
             continue
         for sign, factor in ((1.0, params["balance_up"]), (-1.0, params["balance_down"])):
             moved = Curve(curve.series, curve.step, sign * np.log(curve.value), curve.time, curve.segment)
@@ -143,6 +150,21 @@ def _by_balance(signals: Signals, params: Params) -> Finding | None:
                 if best is None or (finding.onset_step or 0) < (best.onset_step or 0):
                     best = finding
     return best
+
+
+def _by_largest(signals: Signals, params: Params) -> Finding | None:
+    """The load of the busiest expert, whichever it is."""
+    for logged in signals.curves("expert_load"):
+        curve = logged.take(logged.finite & (logged.value > 0))
+        if logged.series.expert is not None or not _LARGEST.search(logged.name) or len(curve) < MIN_POINTS:
+            continue
+        moved = Curve(curve.series, curve.step, np.log(curve.value), curve.time, curve.segment)
+        late = float(np.median(curve.value[-max(8, len(curve) // 10) :]))
+        for e in excursions(moved):
+            before = float(np.exp(e.before))
+            if not e.returned and e.onset >= SETTLED * len(curve) and late > params["grown"] * before:
+                return _by_level(curve, e.onset, before, late)
+    return None
 
 
 def _by_entropy(signals: Signals, params: Params) -> Finding | None:
@@ -159,6 +181,8 @@ def _by_level(curve: Curve, at: int, before: float, after: float) -> Finding:
     how = "the routing grows uneven" if role == "load_balance_loss" and after > before else ""
     if role == "load_balance_loss" and after < before:
         how = "below what balanced routing can give: the router games it"
+    if role == "expert_load":
+        how = "the busiest expert takes more and more"
     how = how or "the router decides for few experts"
     return Finding(
         kind="expert-collapse",

@@ -21,7 +21,8 @@ Example:
 
 Parameters:
     lost: share of the gained reward that is lost.
-    kl_surge: factor of KL. entropy_left: share of the entropy that remains.
+    kl_surge: factor of KL.
+    entropy_left: share of the entropy that remains after a sudden fall. entropy_gone: after a slow one.
     follows: share of the log within which one move belongs to the other.
 """
 
@@ -31,7 +32,7 @@ from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome, Precursor
 from trainforensics.signals import Signals
-from trainforensics.signals.policy import Move, lasting_change, level_change, reward_fall, rises
+from trainforensics.signals.policy import Move, exhausted, lasting_change, level_change, reward_fall, rises
 
 META = Meta(
     kind=KINDS["rl-collapse"],
@@ -41,6 +42,7 @@ META = Meta(
         Param("lost", 0.5, "half of what was learnt; ordinary dips lose less and come back"),
         Param("kl_surge", 10.0, "adaptive penalties hold KL within a factor of 2 of its target"),
         Param("entropy_left", 0.25, "a policy that learns keeps some of its entropy"),
+        Param("entropy_gone", 0.1, "the same for a slow fall: nothing is left to explore with"),
         Param("follows", 0.2, "the reward answers to a moved policy within tens of updates"),
     ),
 )
@@ -51,10 +53,10 @@ def detect(signals: Signals, params: Params) -> Outcome:
     if all(len(curve) < 30 for curve in signals.curves("reward")):
         return NotApplicable("too few points of reward", "reward, KL and entropy at every update")
     fall = reward_fall(signals, params["lost"])
+    spent = lasting_change(signals, "entropy", params["entropy_left"]) or exhausted(signals, params["entropy_gone"])
     moves = {
         "kl": lasting_change(signals, "kl", params["kl_surge"] / (2 if fall else 1)),
-        "entropy": lasting_change(signals, "entropy", params["entropy_left"])
-        or (fall and lasting_change(signals, "entropy", 2.0)),
+        "entropy": spent or (lasting_change(signals, "entropy", 2.0) if fall else None),
         "grad_norm": lasting_change(signals, "grad_norm", 3.0) if fall else None,
     }
     known = {role: move for role, move in moves.items() if move}
