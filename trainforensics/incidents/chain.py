@@ -99,7 +99,7 @@ def _within(cause: Incident, effect: Incident, slack: int, reach: int) -> bool:
 
 
 def _mutual_and_later(cause: Incident, effect: Incident) -> bool:
-    """Of two kinds that can cause each other the earlier is the cause, at the same step the one of higher precedence."""
+    """Of kinds that can cause each other the earlier is the cause, at the same step the one of higher precedence."""
     if cause.kind not in EFFECTS.get(effect.kind, ()):
         return False
     earlier, later = cause.onset_step or 0, effect.onset_step or 0

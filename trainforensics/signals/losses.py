@@ -14,7 +14,8 @@ from trainforensics.signals.run import Signals
 from trainforensics.signals.task import adversarial
 
 # What the loss kinds look at beside the loss; declared by each of them, since derived signals are shared.
-USES = (*RISING, "loss_scale")
+USES = (*RISING, "learning_rate", "loss_scale")
+RANGE_DECADES = 2.0  # no warm-up lasts for the whole run, and none starts at a hundredth and grows by a factor
 RESTART_POINTS = 32  # logged points before a rise in which a restart of the learning rate explains it
 CURE = 1.3  # a learning rate back at up to this factor of one that the run knows is no news
 
@@ -56,9 +57,22 @@ def unjudgeable(signals: Signals) -> NotApplicable | None:
         return NotApplicable("no training loss is logged", "the training loss at every step")
     if adversarial(curve):
         return NotApplicable(f"{curve.name} is one side of a game and has no trend to leave", "a metric of quality")
+    if _range_test(signals):
+        return NotApplicable("the learning rate grows exponentially to the end: a range test", "")
     if curve.finite.sum() < MIN_POINTS:
         return NotApplicable(f"only {curve.finite.sum()} points of {curve.name}", "the training loss more often")
     return None
+
+
+def _range_test(signals: Signals) -> bool:
+    """Whether the run only tries learning rates: they grow by a constant factor a step, over two decades at least."""
+    rate = signals.curve("learning_rate")
+    if rate is None or len(rate) < MIN_POINTS or not (rate.value > 0).all():
+        return False
+    logarithm, step = np.log10(rate.value), rate.step.astype(np.float64)
+    grown = float(logarithm[-1] - logarithm[0])
+    straight = logarithm[0] + grown * (step - step[0]) / max(step[-1] - step[0], 1.0)
+    return grown >= RANGE_DECADES and bool(np.abs(logarithm - straight).max() < 0.05 * grown)
 
 
 def _loss_events(signals: Signals) -> tuple[LossEvent, ...]:

@@ -14,8 +14,9 @@ from trainforensics.signals.run import Signals
 
 RISING = (
     "grad_norm", "update_norm", "update_ratio", "param_norm", "activation_norm", "activation_max",
-    "attention_logit_max", "learning_rate",
+    "attention_logit_max",
 )  # fmt: skip
+NEW_RATE = 1.5  # times the highest rate so far; warm-ups rise from below their plateau
 BEFORE = 32  # logged points before an onset that say what was ordinary there
 
 
@@ -67,7 +68,24 @@ def precursors(signals: Signals, onset_step: int) -> tuple[Precursor, ...]:
                 text = f"{curve.name} left its level of {excursion.before:.4g} at step {start}"
                 found.append(Precursor(curve.name, start, onset_step - start, text))
                 break
-    return tuple(sorted(found, key=lambda p: -p.lead))
+    return tuple(sorted((*found, *_raised_rate(signals, onset_step)), key=lambda p: -p.lead))
+
+
+def _raised_rate(signals: Signals, onset_step: int) -> tuple[Precursor, ...]:
+    """A learning rate that went, within the 32 points before the onset, where the run had never been."""
+    rate = signals.curve("learning_rate")
+    if rate is None:
+        return ()
+    rate = rate.only_finite()
+    at = int(np.searchsorted(rate.step, onset_step, side="left"))
+    first = max(at - BEFORE, 0)
+    settled = float(rate.value[: first + 1].max()) if at else np.inf
+    above = np.flatnonzero(rate.value[first:at] > NEW_RATE * settled)
+    if not len(above) or rate.value[first] < settled / NEW_RATE:
+        return ()
+    step, value = int(rate.step[first + above[0]]), float(rate.value[first:at].max())
+    text = f"{rate.name} rose from {settled:.3g} to {value:.3g}"
+    return (Precursor(rate.name, step, onset_step - step, text),)
 
 
 def companions(signals: Signals, onset_step: int) -> tuple[Evidence, ...]:

@@ -36,6 +36,7 @@ from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.task import vocabulary
 
 MIN_POINTS = 30
+CLEAR = 2.0  # standard errors: less is no trend
 ZERO_RATE = 1e-3  # of the highest learning rate
 COMMON_CLASSES = (10, 100, 1000)  # of the usual classification sets, where the configuration does not say
 
@@ -61,17 +62,17 @@ def detect(signals: Signals, params: Params) -> Outcome:
     if start is not None:
         return Fired((_finding(loss, start, "the learning rate is zero there", 0.0),))
     chance = _chance(signals, loss, params["near"])
-    if chance is not None and _flat(loss.value) and (rate is None or _raised(rate)):
+    if chance is not None and abs(_change(loss.value)) < CLEAR and (rate is None or _raised(rate)):
         return Fired((_finding(loss, 0, f"{chance:.4g} is the loss of guessing at random", chance),))
     return Clear()
 
 
-def _flat(values: np.ndarray) -> bool:
-    """Whether the last third stands within two standard errors of the first."""
+def _change(values: np.ndarray) -> float:
+    """How far the last third stands above the first, in standard errors."""
     third = len(values) // 3
     first, last = values[:third], values[-third:]
     error = 1.2533 * robust_sigma(np.concatenate([first - np.median(first), last - np.median(last)]))
-    return bool(abs(np.median(last) - np.median(first)) < 2 * error * math.sqrt(2 / third))
+    return float((np.median(last) - np.median(first)) / max(error * math.sqrt(2 / third), 1e-300))
 
 
 def _stopped(loss: Curve, rate: Curve | None, span: float) -> int | None:
@@ -84,7 +85,7 @@ def _stopped(loss: Curve, rate: Curve | None, span: float) -> int | None:
         zero[:] = True
     moving = np.flatnonzero(~zero)
     start = int(moving[-1]) + 1 if len(moving) else 0
-    if len(loss) - start < max(MIN_POINTS, span * len(loss)) or not _flat(loss.value[start:]):
+    if len(loss) - start < max(MIN_POINTS, span * len(loss)) or _change(loss.value[start:]) < -CLEAR:
         return None
     decayed = start > 0 and rate.value[at[start - 1]] < 0.1 * rate.value.max()
     return None if decayed else start

@@ -2,7 +2,8 @@
 
 What it detects:
     A loss per token that falls below a value no text allows while the data are seen for the first time: under 0.1
-    nats for good.
+    nats for good. And any loss that had settled and then, without a change of the learning rate or a new epoch,
+    collapses to a few percent of its level.
 
 Why it matters:
     The model reads its answer: a missing causal mask, labels in the input, packing that lets documents see themselves,
@@ -12,14 +13,14 @@ Evidence:
     Loss before and after, the epoch reached, gradient norm meanwhile.
 
 False positives:
-    Fine-tuning over several epochs memorises honestly: more than one pass over the data clears it. Tasks whose loss is
-    no cross-entropy per token are not judged.
+    Fine-tuning over several epochs memorises honestly: more than one pass over the data clears it, and so does a
+    collapse that begins with an epoch. A plateau at the start that ends when learning sets in is no settled level.
 
 Example:
     `loss fell from 1.64 to 0.02 by step 30, 2 % of the first epoch`
 
 Parameters:
-    floor: nats per token. seen_once: epochs up to which data count as new.
+    floor: nats per token. seen_once: epochs up to which data count as new. left: share of the level after a collapse.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ from trainforensics.signals.precursors import companions
 from trainforensics.signals.task import TOKEN_ROLES, per_token
 
 LEARNT = 0.5  # nats: a run that starts below has learnt before
+SETTLED, STILL_FALLING = 0.7, 1.1  # of its level a twelfth of the log earlier: neither falling fast nor risen
+DESCENDED = 0.7  # of the start: learning had set in before
+FALL_SPAN = 0.15  # of the log, for the whole fall
 
 META = Meta(
     kind=KINDS["suspicious-low-loss"],
@@ -43,49 +47,82 @@ META = Meta(
         Param("floor", 0.1, "the best models stay above 0.3 nats per token even on source code"),
         Param("seen_once", 1.0, "the second pass over data may be memorised"),
         Param("points", 5.0, "a single low batch may hold boilerplate"),
+        Param("left", 0.03, "learning-rate drops and easier data lower a settled loss by a factor of two or three"),
     ),
 )
 
 
 def detect(signals: Signals, params: Params) -> Outcome:
-    """Look for a lasting fall below the floor within the first pass over the data."""
+    """Look for a lasting fall below the floor in new data, then for the collapse of a settled loss."""
     loss = signals.curve("train_loss")
-    if loss is None or not per_token(signals):
-        return NotApplicable("the log does not say that the loss is per token", "tokens per second, or the vocabulary")
+    if loss is None:
+        return NotApplicable("no training loss is logged", "the training loss at every step")
     loss = loss.only_finite()
-    epoch = signals.curve("epoch")
-    if epoch is None:
-        return NotApplicable("no epoch is logged, so data may have been seen before", "the epoch as a fraction")
+    known = _known_answer(signals, loss, params) if per_token(signals) else None
+    fell = known or _collapse(signals, loss, params["left"])
+    return Fired((fell,)) if fell is not None else Clear()
+
+
+def _known_answer(signals: Signals, loss: Curve, params: Params) -> Finding | None:
+    """A loss per token below the floor to the end, reached within the first pass over the data."""
+    epoch, count = signals.curve("epoch"), int(params["points"])
     low = loss.value < params["floor"]
     fading = low & (loss.value > 0)  # a loss that is 0 at once stands still: loss-zero, or a filter over NaN
-    count = int(params["points"])
-    if (
-        len(loss) < 2 * count
-        or float(np.median(loss.value[:3])) < LEARNT
-        or not low[-count:].all()
-        or fading.sum() < count
-    ):
-        return Clear()
-    high = np.flatnonzero(~low)
-    first = int(high[-1]) + 1
+    if epoch is None or len(loss) < 2 * count or not low[-count:].all() or fading.sum() < count:
+        return None
+    if float(np.median(loss.value[:3])) < LEARNT:
+        return None
+    first = int(np.flatnonzero(~low)[-1]) + 1
     leaving = int(np.flatnonzero(loss.value[:first] > LEARNT)[-1]) + 1
     passed = float(epoch.value[max(epoch.at(int(loss.step[first])), 0)])
     if passed >= params["seen_once"]:
-        return Clear()
-    return Fired((_finding(signals, loss, leaving, first, passed),))
+        return None
+    reason = f"in epoch {passed:.3g}, when the data are new"
+    return _finding(signals, loss, leaving, first, float(np.median(loss.value[:3])), reason)
 
 
-def _finding(signals: Signals, loss: Curve, leaving: int, first: int, passed: float) -> Finding:
-    start, value = float(np.median(loss.value[:3])), float(np.median(loss.value[first:]))
-    onset = int(loss.step[leaving])
-    row = Evidence(loss.name, int(loss.step[first]), value, start, f"epoch {passed:.3g}: new data cannot be known")
+def _collapse(signals: Signals, loss: Curve, left: float) -> Finding | None:
+    """A level that was settled, after a descent, and within 15 % of the log falls to a few percent of itself."""
+    n = len(loss)
+    width = max(10, n // 12)
+    if n < 6 * width or loss.value.min() < 0:
+        return None
+    start = float(np.median(loss.value[:5]))
+    for at in range(2 * width, n - 2 * width, max(1, width // 4)):
+        before = float(np.median(loss.value[at - width : at]))
+        earlier = float(np.median(loss.value[at - 2 * width : at - width]))
+        settled = SETTLED * earlier < before < STILL_FALLING * earlier
+        later = loss.value[at + max(width, int(FALL_SPAN * n)) :][:width]
+        if not (settled and 0 < before < DESCENDED * start and len(later) and np.median(later) < left * before):
+            continue
+        onset = at + int(np.argmax(loss.value[at:] < 0.5 * before))
+        if np.median(loss.value[onset:]) > left * before or _explained(signals, loss, onset, width):
+            return None
+        return _finding(signals, loss, onset, onset + width, before, "without a reason in the schedule")
+    return None
+
+
+def _explained(signals: Signals, loss: Curve, onset: int, width: int) -> bool:
+    """Whether the learning rate fell or an epoch began at the onset."""
+    first, last = int(loss.step[max(onset - width, 0)]), int(loss.step[onset])
+    rate, epoch = signals.curve("learning_rate"), signals.curve("epoch")
+    if rate is not None and rate.value[max(rate.at(last), 0)] < 0.5 * rate.value[max(rate.at(first), 0)]:
+        return True
+    if epoch is None:
+        return False
+    return bool(np.floor(epoch.value[max(epoch.at(last), 0)]) > np.floor(epoch.value[max(epoch.at(first), 0)]))
+
+
+def _finding(signals: Signals, loss: Curve, leaving: int, first: int, start: float, reason: str) -> Finding:
+    value, onset = float(np.median(loss.value[first:])), int(loss.step[leaving])
+    row = Evidence(loss.name, int(loss.step[first]), value, start, reason)
     return Finding(
         kind="suspicious-low-loss",
         series=loss.name,
         role="train_loss",
         onset_step=onset,
         onset_interval=(int(loss.step[max(leaving - 1, 0)]), onset),
-        confidence=0.85,
-        summary=f"{loss.name} fell from {start:.4g} to {value:.3g} by step {loss.step[first]}, in epoch {passed:.3g}",
+        confidence=0.85 if per_token(signals) else 0.7,
+        summary=f"{loss.name} fell from {start:.4g} to {value:.3g} by step {loss.step[first]}, {reason}",
         evidence=(row, *companions(signals, onset)),
     )
