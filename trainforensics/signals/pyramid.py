@@ -13,7 +13,7 @@ from trainforensics.signals.trend import WINDOW, Level, level, sides, span
 
 MIN_HEIGHT = 6.0  # noise widths; a normal series of 200,000 points stays below 5
 MIN_BLOCK_HEIGHT = 4.5  # the same for medians of blocks, which have no heavy tails
-MIN_COMPANION = 4.5  # what stands out together with a higher burst; once in 300,000 normal points
+MIN_COMPANION = 4.0  # what stands out together with a higher burst; once in 30,000 normal points
 # How often a healthy run may show such a gap at a scale: coarse medians cannot be heavy-tailed by themselves.
 CHANCE = {1: 0.01, 2: 0.01}
 PLAIN_CHANCE = 0.2  # the same in steady noise whose bulk is normal: such noise does not reach six widths at all

@@ -1,8 +1,8 @@
-"""Bursts of the loss come back with a fixed period.
+"""Bursts or levels of the loss come back with a fixed period.
 
 What it detects:
     Four or more bursts of the training loss whose onsets lie a fixed number of steps apart (some may be missing), too
-    regular for chance.
+    regular for chance. A level that goes up and down in the same way in every period.
 
 Why it matters:
     Optimisation has no clock; data order has. Something in the order recurs: a source that was not shuffled in, the
@@ -12,7 +12,7 @@ Evidence:
     The period, the onsets that keep it, and the probability that onsets at random would.
 
 False positives:
-    Stairs at epoch borders go down and are no bursts. A learning rate that cycles or restarts with the same period
+    Stairs at epoch borders go down only. A learning rate that cycles or restarts with the same period
     moves the loss by itself. Bursts that fill their period are a cycle of the schedule or of the loss itself.
 
 Example:
@@ -20,6 +20,7 @@ Example:
 
 Parameters:
     chance: probability of as regular a set of onsets.
+    rate_swing: share by which the learning rate may swing with the same period.
     narrow: share of the period that a burst may last.
 """
 
@@ -31,18 +32,23 @@ from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Curve, Signals
-from trainforensics.signals.excursions import Excursion, excursions
-from trainforensics.signals.periodic import Period, period
+from trainforensics.signals.curve import Floats
+from trainforensics.signals.excursions import Excursion
+from trainforensics.signals.periodic import Cycle, Period, cycle, period
+from trainforensics.signals.precursors import excursions_of
 from trainforensics.signals.restarts import restarts
 from trainforensics.signals.stretches import at_steps
+from trainforensics.signals.task import adversarial
 
 MIN_POINTS = 100
+EVENLY = 0.95  # share of points at the usual distance
 META = Meta(
     kind=KINDS["periodic-data-order"],
     needs=("train_loss",),
-    uses=("train_loss", "learning_rate", "epoch"),
+    uses=("train_loss", "learning_rate", "epoch", "reward"),
     params=(
         Param("chance", 1e-3, "one false alarm in 1,000 runs with bursts at random"),
+        Param("rate_swing", 0.1, "a rate that only decays never rises within a cycle"),
         Param("narrow", 0.3, "a warm restart fills its cycle, a shard or a document does not"),
     ),
 )
@@ -52,17 +58,46 @@ def detect(signals: Signals, params: Params) -> Outcome:
     """Look for a period among the onsets of bursts."""
     loss = signals.curve("train_loss")
     loss = loss.only_finite() if loss is not None else None
+    if loss is not None and (adversarial(loss) or signals.has("reward")):
+        return NotApplicable(f"{loss.name} is one side of a game and has no trend to leave", "a metric of quality")
     if loss is None or len(loss) < MIN_POINTS:
         return NotApplicable("too few points of training loss", "the training loss at least every 1 % of the run")
-    bursts = [e for e in signals.derive(("excursions", loss.series), lambda: excursions(loss)) if e.returned]
+    finding = _by_bursts(signals, loss, params) or _by_level(signals, loss, params)
+    return Fired((finding,)) if finding is not None else Clear()
+
+
+def _by_bursts(signals: Signals, loss: Curve, params: Params) -> Finding | None:
+    bursts = [e for e in excursions_of(signals, loss) if e.returned]
     borders = {r.step for r in restarts(signals)}
     bursts = [e for e in bursts if not any(abs(int(loss.step[e.onset]) - b) <= 2 * loss.cadence for b in borders)]
     found = period(loss.step[[e.onset for e in bursts]] if bursts else loss.step[:0], loss.cadence)
     if found is None or found.chance > params["chance"] or _wide(loss, bursts, found, params["narrow"]):
-        return Clear()
-    if _schedule_cycles(signals, found):
-        return Clear()
-    return Fired((_finding(signals, loss, bursts, found),))
+        return None
+    return None if _rate_rises_at(signals, found) else _of_bursts(signals, loss, bursts, found)
+
+
+def _by_level(signals: Signals, loss: Curve, params: Params) -> Finding | None:
+    if float(np.mean(np.diff(loss.step) == loss.cadence)) < EVENLY or len(np.unique(loss.segment)) > 1:
+        return None
+    found = cycle(loss.value)
+    if found is None:
+        return None
+    rate = signals.curve("learning_rate")
+    known = rate is not None and len(rate) >= MIN_POINTS
+    if known and rate is not None and _swings(at_steps(rate, loss.step), found, params["rate_swing"]):
+        return None
+    return _of_levels(signals, loss, found, known)
+
+
+def _swings(rate: Floats, found: Cycle, share: float) -> bool:
+    """Whether the learning rate goes up within the cycles, as by a cyclic schedule or warm restarts."""
+    rate = rate[np.isfinite(rate)]
+    cycles = len(rate) // found.points
+    if cycles < 2:
+        return False
+    late = rate[len(rate) - cycles * found.points :].reshape(cycles, found.points)
+    rises = np.maximum(0.0, np.diff(late, axis=1)).sum(axis=1) / np.maximum(late.max(axis=1), 1e-300)
+    return bool(np.median(rises[cycles // 4 :]) > share)
 
 
 def _wide(loss: Curve, bursts: list[Excursion], found: Period, narrow: float) -> bool:
@@ -70,7 +105,7 @@ def _wide(loss: Curve, bursts: list[Excursion], found: Period, narrow: float) ->
     return float(np.median(lengths)) > narrow * found.steps
 
 
-def _schedule_cycles(signals: Signals, found: Period) -> bool:
+def _rate_rises_at(signals: Signals, found: Period) -> bool:
     """Whether the learning rate rises at most of the onsets."""
     rate = signals.curve("learning_rate")
     if rate is None or len(rate) < MIN_POINTS:
@@ -82,16 +117,14 @@ def _schedule_cycles(signals: Signals, found: Period) -> bool:
     return bool(known.sum() >= 3 and np.mean(after[known] > 1.2 * before[known]) > 0.5)
 
 
-def _finding(signals: Signals, loss: Curve, bursts: list[Excursion], found: Period) -> Finding:
+def _of_bursts(signals: Signals, loss: Curve, bursts: list[Excursion], found: Period) -> Finding:
     first = found.kept[0]
     kept = [e for e in bursts if int(loss.step[e.onset]) in found.kept]
     height = float(np.median([e.height for e in kept]))
-    epoch = _epoch_length(signals)
-    matches = epoch is not None and abs(epoch / found.steps - round(epoch / found.steps)) < 0.03
     text = (
         f"{len(kept)} bursts of {loss.name}, {height:.3g} high, come every {found.steps:.4g} steps from step {first} on"
     )
-    text += "; an epoch takes a multiple of that." if matches else "."
+    text += _epochs(signals, found.steps)
     at = loss.at(first)
     return Finding(
         kind="periodic-data-order",
@@ -111,6 +144,37 @@ def _finding(signals: Signals, loss: Curve, bursts: list[Excursion], found: Peri
             Evidence(loss.name, first, found.chance, None, "probability that onsets at random are as regular"),
         ),
     )
+
+
+def _of_levels(signals: Signals, loss: Curve, found: Cycle, rate_known: bool) -> Finding:
+    steps, first = found.points * loss.cadence, int(loss.step[found.first])
+    text = f"The level of {loss.name} swings by {found.swing:.3g} in the same way every {steps} steps"
+    text += _epochs(signals, steps)
+    if not rate_known:
+        text = f"{text[:-1]}; the learning rate, whose cycles would do the same, is not logged."
+    return Finding(
+        kind="periodic-data-order",
+        series=loss.name,
+        role="train_loss",
+        onset_step=first,
+        onset_interval=(int(loss.step[max(found.first - 1, 0)]), first),
+        confidence=0.75 if rate_known else 0.5,
+        summary=text,
+        severity=None if rate_known else "low",
+        recovery="unrecovered",
+        evidence=(
+            Evidence(loss.name, first, float(steps), None, "steps of a cycle"),
+            Evidence(loss.name, first, found.swing, found.noise, "swing within a cycle, against the points' noise"),
+            Evidence(loss.name, first, found.alike, None, f"correlation of a cycle with the other {found.cycles - 1}"),
+        ),
+    )
+
+
+def _epochs(signals: Signals, steps: float) -> str:
+    epoch = _epoch_length(signals)
+    if epoch is not None and round(epoch / steps) > 0 and abs(epoch / steps - round(epoch / steps)) < 0.03:
+        return f"; an epoch takes {round(epoch / steps)} times as long."
+    return "."
 
 
 def _epoch_length(signals: Signals) -> float | None:

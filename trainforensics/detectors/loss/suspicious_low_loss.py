@@ -93,7 +93,7 @@ def _collapse(signals: Signals, loss: Curve, left: float) -> Finding | None:
         earlier = float(np.median(loss.value[at - 2 * width : at - width]))
         settled = SETTLED * earlier < before < STILL_FALLING * earlier
         later = loss.value[at + max(width, int(FALL_SPAN * n)) :][:width]
-        if not (settled and 0 < before < DESCENDED * start and len(later) and np.median(later) < left * before):
+        if not (settled and 0 < before < DESCENDED * start and len(later) and 0 < np.median(later) < left * before):
             continue
         onset = at + int(np.argmax(loss.value[at:] < 0.5 * before))
         if np.median(loss.value[onset:]) > left * before or _explained(signals, loss, onset, width):
