@@ -1,4 +1,4 @@
-"""From findings to incidents: identity, cost, order, chain."""
+"""From findings to incidents: merged, identified, costed, ordered, chained."""
 
 from __future__ import annotations
 
@@ -7,20 +7,23 @@ from collections.abc import Sequence
 import numpy as np
 
 from trainforensics.incidents.chain import chain
+from trainforensics.incidents.merge import merge
 from trainforensics.kinds import KINDS, Kind
 from trainforensics.model import Cost, Finding, Incident
 from trainforensics.signals import Curve, Signals
 
 SLACK_POINTS = 2  # an effect may be logged this many points before its cause: series have cadences of their own
+MERGE_POINTS = 4  # logged points within which two findings speak of one jump
 REACH_POINTS = 20  # and come up to this many points after the cause is over
 
 
 def build(findings: Sequence[Finding], signals: Signals) -> tuple[Incident, ...]:
     """Every finding as an incident, by onset, effects linked to their root. Ids are stable across re-runs."""
-    ordered = sorted(findings, key=lambda f: (f.onset_step is None, f.onset_step or 0, f.kind, f.series))
+    cadence = _cadence(signals)
+    told_once = merge(findings, MERGE_POINTS * cadence)
+    ordered = sorted(told_once, key=lambda f: (f.onset_step is None, f.onset_step or 0, f.kind, f.series))
     used: dict[str, int] = {}
     incidents = [_incident(finding, signals, _identity(finding, used)) for finding in ordered]
-    cadence = _cadence(signals)
     return chain(incidents, SLACK_POINTS * cadence, REACH_POINTS * cadence)
 
 

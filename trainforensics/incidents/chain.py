@@ -41,7 +41,7 @@ EFFECTS: dict[str, frozenset[str]] = {
     "scale-decay": _NON_FINITE | _EVAL | _LOSS | {"skipped-steps", "underflow", "vanishing-gradient", "lr-anomaly"},
     "nan-onset": _EVAL | _GRADIENTS | _SCALER | {"loss-zero", "grad-nan", "transient-nan", "plateau"},
     "transient-nan": frozenset({"grad-nan", "skipped-steps", "eval-invalid"}),
-    "grad-nan": frozenset({"nan-onset", "transient-nan", "skipped-steps", "plateau", "loss-zero"}),
+    "grad-nan": frozenset({"nan-onset", "transient-nan", "skipped-steps", "plateau", "loss-zero", "lr-anomaly"}),
     "update-ratio": frozenset({"plateau", "oscillation"}),
     "vanishing-gradient": frozenset({"plateau", "underflow"}),
     "underflow": frozenset({"plateau", "vanishing-gradient", "update-ratio"}),
@@ -50,9 +50,11 @@ EFFECTS: dict[str, frozenset[str]] = {
     "bad-start": frozenset({"nan-onset", "loss-zero", "gradient-explosion", "plateau"}),
     "val-divergence": frozenset({"eval-regression", "val-jump"}),
     "val-jump": frozenset({"eval-regression", "val-divergence"}),
-    "suspicious-low-loss": frozenset({"loss-zero", "vanishing-gradient"}),
+    "suspicious-low-loss": frozenset({"loss-zero", "vanishing-gradient", "val-divergence", "val-jump"}),
     "loss-zero": frozenset({"vanishing-gradient", "underflow", "plateau", "suspicious-low-loss"}),
 }  # fmt: skip
+# A rate that stands at zero because the scaler skips every step is the effect, whichever is logged first.
+YIELDS: dict[str, frozenset[str]] = {"lr-anomaly": frozenset({"scale-decay", "grad-nan", "skipped-steps"})}
 PRECEDENCE = {kind: rank for rank, kind in enumerate(EFFECTS)}
 
 
@@ -101,6 +103,10 @@ def _within(cause: Incident, effect: Incident, slack: int, reach: int) -> bool:
 def _mutual_and_later(cause: Incident, effect: Incident) -> bool:
     """Of kinds that can cause each other the earlier is the cause, at the same step the one of higher precedence."""
     if cause.kind not in EFFECTS.get(effect.kind, ()):
+        return False
+    if effect.kind in YIELDS.get(cause.kind, ()):
+        return True
+    if cause.kind in YIELDS.get(effect.kind, ()):
         return False
     earlier, later = cause.onset_step or 0, effect.onset_step or 0
     return earlier > later or (earlier == later and PRECEDENCE[cause.kind] > PRECEDENCE[effect.kind])

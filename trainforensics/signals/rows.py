@@ -66,7 +66,8 @@ def missing_rows(signals: Signals, curve: Curve) -> Ints:
         believed = gradient is None or (after.any() and float(broken[after].mean()) > 0.5)
         if after.sum() < MIN_ROWS or not believed or not _goes_on(signals, curve, mate, missing[after]):
             after &= False
-        return missing[after | (broken & inside & ~skipped_by_scaler(signals, missing))]
+        chosen: Ints = missing[after | (broken & inside & ~skipped_by_scaler(signals, missing))]
+        return chosen
     return none
 
 
