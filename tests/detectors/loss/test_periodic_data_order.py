@@ -71,5 +71,45 @@ def test_warm_restarts_are_quiet() -> None:
     assert isinstance(judge(loss, learning_rate=rate), Clear)
 
 
+SHAPES = {
+    "sources": lambda phase: 0.4 * ((phase > 0.3) & (phase < 0.55)),
+    "sorted": lambda phase: 0.4 * phase,
+    "swing": lambda phase: 0.3 * np.sin(2 * np.pi * phase),
+}
+RATE = 1e-3 * np.linspace(1, 0.1, N)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("period", [30, 120])
+def test_levels_that_repeat(shape: str, period: int) -> None:
+    loss = healthy(N) + SHAPES[shape]((np.arange(N) % period) / period)
+    found = one(judge(loss, learning_rate=RATE))
+    assert abs((found.evidence[0].value or 0) - period) <= 0.04 * period
+    assert found.severity is None
+
+
+def test_levels_are_a_remark_where_the_rate_is_not_known() -> None:
+    loss = healthy(N) + SHAPES["sources"]((np.arange(N) % 120) / 120)
+    assert one(judge(loss)).severity == "low"
+
+
+def test_levels_that_follow_the_rate_are_quiet() -> None:
+    phase = (np.arange(N) % 120) / 120
+    rate = 1e-3 * (1 + 0.8 * np.sin(2 * np.pi * phase))
+    assert isinstance(judge(healthy(N) + 300 * rate, learning_rate=rate), Clear)
+
+
+@pytest.mark.parametrize("noise", ["normal", "heavy", "skewed", "running-mean", "wandering"])
+def test_ordinary_noise_is_quiet(noise: str) -> None:
+    for seed in range(10):
+        assert isinstance(judge(healthy(N, seed, noise), learning_rate=RATE), Clear), seed
+
+
+def test_one_side_of_a_game_is_not_judged() -> None:
+    loss = healthy(N) + SHAPES["swing"]((np.arange(N) % 120) / 120)
+    signals = make_signals([make_curve(loss, name="g_loss"), make_curve(RATE, "learning_rate")])
+    assert isinstance(periodic_data_order.detect(signals, PARAMS), NotApplicable)
+
+
 def test_too_short() -> None:
     assert isinstance(judge(healthy(50)), NotApplicable)

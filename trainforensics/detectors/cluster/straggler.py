@@ -35,6 +35,7 @@ from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome, Scope
 from trainforensics.signals import Matrix, Signals
 from trainforensics.signals.ranks import MIN_POINTS, RankDeparture, rank_departures
+from trainforensics.signals.stretches import middle
 
 # role -> sign of the departure that means slow
 ROLES = {"step_time": 1.0, "dataloader_time": 1.0, "tokens_per_sec": -1.0, "barrier_wait": -1.0}
@@ -75,11 +76,12 @@ def _slow(role: str, left: RankDeparture, params: Params) -> bool:
 
 def _finding(signals: Signals, role: str, matrix: Matrix, left: RankDeparture) -> Finding:
     series, step, window = matrix.rows[left.row], matrix.step, slice(left.first, left.last + 1)
-    own = float(np.nanmedian(matrix.value[left.row, window]))
-    middle = float(np.nanmedian(np.delete(matrix.value, left.row, axis=0)[:, window]))
+    taken = matrix.value[left.row, window]
+    own = middle(taken[taken > 0])
+    factor = float(np.exp(left.size))
     onset = int(step[left.first])
     since = f"From step {onset} on" if left.first else "From the start on"
-    text = f"{since} {series.name} of rank {series.rank} is {own:.3g}, {own / middle:.3g} times the other ranks'"
+    text = f"{since} {series.name} of rank {series.rank} is {own:.3g}, {factor:.3g} times the other ranks'"
     text += ": they wait for it." if role == "barrier_wait" else "."
     beside = _beside(signals, series.rank, onset, role)
     if beside:
@@ -97,7 +99,13 @@ def _finding(signals: Signals, role: str, matrix: Matrix, left: RankDeparture) -
         recovery="recovered" if left.ended else "unrecovered",
         scope=Scope(rank=series.rank),
         evidence=(
-            Evidence(series.name, onset, own, middle, "median since then against the other ranks'"),
+            Evidence(
+                series.name,
+                onset,
+                own,
+                own / factor if factor > 0 else None,
+                "median since then against the other ranks'",
+            ),
             *beside,
         ),
     )

@@ -95,9 +95,9 @@ def _swings(rate: Floats, found: Cycle, share: float) -> bool:
     cycles = len(rate) // found.points
     if cycles < 2:
         return False
-    late = rate[len(rate) - cycles * found.points :].reshape(cycles, found.points)
-    rises = np.maximum(0.0, np.diff(late, axis=1)).sum(axis=1) / np.maximum(late.max(axis=1), 1e-300)
-    return bool(np.median(rises[cycles // 4 :]) > share)
+    late = rate[len(rate) - cycles * found.points :]
+    rises = np.maximum(0.0, np.diff(late, prepend=late[0])).reshape(cycles, found.points).sum(axis=1)
+    return bool(np.median((rises / np.maximum(late.reshape(cycles, -1).max(axis=1), 1e-300))[1:]) > share)
 
 
 def _wide(loss: Curve, bursts: list[Excursion], found: Period, narrow: float) -> bool:
