@@ -25,7 +25,10 @@ _SUFFIX = {"k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A bar as drawn once. `start`, `end`: its span in the line. `postfix`: what the program put behind the rate."""
+    """A bar as drawn once. `start`, `end`: its span in the line; `percent`: where its percentage ends.
+
+    `postfix`: what the program put behind the rate.
+    """
 
     start: int
     end: int
@@ -34,6 +37,7 @@ class Bar:
     epoch: int | None = None
     held_out: bool = False
     postfix: str = ""
+    percent: int = 0
 
 
 def find_bar(line: str, at: int) -> Bar | None:
@@ -44,11 +48,18 @@ def find_bar(line: str, at: int) -> Bar | None:
     count, total, rate, rest = tail.groups()
     start, text = _description(line, at)
     if (rate and not rate.endswith(_RATES) and not _STEP_UNITS.match(rate)) or (text and _NO_TRAINING.search(text)):
-        return Bar(start, tail.end())
+        return Bar(start, tail.end(), percent=at)
     epoch = _EPOCH.search(text) if text else None
     held_out = bool(text) and _HELD_OUT.search(text) is not None
     return Bar(
-        start, tail.end(), _number(count), _number(total), int(epoch[1]) if epoch else None, held_out, rest.lstrip(" ,")
+        start,
+        tail.end(),
+        _number(count),
+        _number(total),
+        int(epoch[1]) if epoch else None,
+        held_out,
+        rest.lstrip(" ,"),
+        at,
     )
 
 

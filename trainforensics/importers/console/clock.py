@@ -18,13 +18,14 @@ def is_global(name: str) -> bool:
 class Clock:
     """The last step seen, and what is known about how the log counts.
 
-    `interval`: steps per row of a log that says no step. `shown`: counts of the progress bars by their total.
+    `interval`: steps per row of a log that says no step. `planned`: how many steps it says it will do.
     """
 
     interval: int = 1
     step: int | None = None
     axis: Axis | None = None
     epoch: int | None = None
+    planned: int = 0
     _first_epoch: int | None = None
     _per_epoch: int = 0
     _raw: int = -1
@@ -34,11 +35,22 @@ class Clock:
     _row_step: int = 0
     _rows: int = 0
 
+    @property
+    def by_epoch(self) -> bool:
+        """Whether nothing finer than epochs was counted so far."""
+        return self.axis is None or self.axis.unit == "epoch"
+
+    @property
+    def by_row(self) -> bool:
+        """Whether nothing but rows was counted so far."""
+        return self.axis is None or self.axis.name.startswith("row")
+
     def declared(self, raw: int, name: str, epoch: int | None = None, total: int = 0) -> int:
         """The step of a record that states it. A count that starts again with every epoch is continued."""
         self._note(Axis(name.split("/", maxsplit=1)[0] if name.endswith("max_steps") else name, "step"))
         if epoch is None or is_global(name):
             self.step = raw
+            self.planned = total or self.planned
         else:
             self.step = self._within(raw, epoch, total)
         return self.step
@@ -76,14 +88,15 @@ class Clock:
     def of_epoch(self, epoch: int) -> int:
         """The step of a record that states only its epoch: the step reached, else the epoch itself."""
         self.turned(epoch)
-        if self.axis is None or self.axis.unit == "epoch":
+        if self.by_epoch:
             self._note(Axis("epoch", "epoch"))
             self.step = epoch
         return self.step or 0
 
-    def barred(self, count: int) -> int:
+    def barred(self, count: int, total: int) -> int:
         """The step of a record beside a progress bar."""
         self._note(Axis("progress bar", "step"))
+        self.planned = max(total, count)
         self.step = count
         return count
 

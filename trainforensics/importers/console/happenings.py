@@ -39,7 +39,7 @@ _KINDS = tuple(
         (
             "overflow",
             "overflow/found inf",
-            r"OVERFLOW!|(?i:gradient overflow|overflow detected|overflow\b.{0,40}skipping|found inf)",
+            r"OVERFLOW!|(?i:grad(?:ient)? overflow|overflow detected|overflow\b.{0,40}skipping|found inf)",
         ),
         (
             "checkpoint-loaded",
@@ -73,9 +73,15 @@ _KINDS = tuple(
         ),
         (
             "hardware",
-            "xid/ecc/fallen/nvlink/hardware/illegal memory/corruption/unexpected result",
+            "xid/ecc/fallen/nvlink/hardware/illegal memory/corruption/unexpected result/thermal/throttl/slowdown"
+            "/overheat/transient error/persistent error/reproducible/remap/retirement/gpu",
             r"\bXid\b|(?i:uncorrectable ecc|\becc error|fallen off the bus|nvlink error|hardware error"
-            r"|illegal memory access|silent data corruption|unexpected result .{0,40}\bon rank)",
+            r"|illegal memory access|silent data corruption|unexpected result .{0,40}\bon rank"
+            r"|\becc\b.{0,60}\berrors?\b|nvlink\b.{0,40}\b(?:fail\w*|down|fatal)"
+            r"|\bgpu\b.{0,40}\b(?:lost|needs? (?:a )?reset)\b"
+            r"|\bthermal\w*\b.{0,40}\b(?:throttl\w*|slowdown|violation|shutdown)|hw.slowdown|overheat"
+            r"|possible (?:transient|persistent) error|result is not reproducible|row remap\w*.{0,40}(?:fail|pending)"
+            r"|page retirement.{0,40}pending|hardware (?:fault|failure))",
         ),
         (
             "node-lost",
@@ -115,7 +121,8 @@ _STEMS = (
     "sav", "wrote", "writ", "memory", "oom", "exhausted", "nccl", "collective", "xid", "ecc", "fallen", "nvlink",
     "hardware", "corruption", "unexpected", "node", "died", "connection", "contact", "sig", "preempt", "limit",
     "cancelled", "exit", "train", "finish", "error", "exception", "interrupt", "fatal", "critical", "assert", "warn",
-    "requires_grad", "nan", "finite", "no space", "quota", "traceback",
+    "requires_grad", "nan", "finite", "no space", "quota", "traceback", "thermal", "throttl", "slowdown", "overheat",
+    "reproducible", "remap", "retirement", "lost", "reset",
 )  # fmt: skip
 _STEP = re.compile(
     r"(?:global[_ ]?step|(?<![a-z])step|(?<![a-z])iter(?:ation)?|\bupdates?|checkpoint|ckpt|\bba)s?[-_ =:/#]*0*(\d+)"
@@ -126,7 +133,8 @@ _RANK = re.compile(r"\brank[ _:=]*(\d+)", re.IGNORECASE)
 _TRACEBACK = "Traceback (most recent call last)"
 _CHAINED = ("During handling of", "The above exception")
 _LONGEST = 2000
-_REPEATS = 20  # of one message that is no overflow; more say nothing new
+_REPEATS = 20  # of one error; more say nothing new
+_ALWAYS = frozenset({"overflow", "checkpoint-saved", "checkpoint-failed", "checkpoint-loaded", "restart"})
 _RESUMED = frozenset({"restart", "checkpoint-loaded"})
 _NUMBERS = re.compile(r"\d+")
 
@@ -146,6 +154,7 @@ class Happenings:
     _open: dict[int | None, _Traceback] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
     _named: int | None = None  # the last step that a message named
+    _saved: tuple[int | None, bool] | None = None  # of the last checkpoint: its step, and whether the message named it
 
     def look(self, text: str, line: int, step: int | None) -> Iterator[Event]:
         """What a line of text says happened, `step` being the last one seen."""
@@ -202,13 +211,17 @@ class Happenings:
         kind = next((k for k, words, pattern in _KINDS if any(w in low for w in words) and pattern.search(said)), None)
         if trace and kind not in {"oom", "nccl-timeout", "hardware", "node-lost", "checkpoint-failed"}:
             kind = "traceback"
-        if kind is None or (kind != "overflow" and self._told(kind, said)):
+        if kind is None or (kind not in _ALWAYS and self._told(kind, said)):
             return
         prefix = prefix_of(text)
         moment = parse_time(text[slice(*prefix.time)]) if prefix.time else NO_TIME
         named = None if kind in {"overflow", "warning"} else _STEP.search(said)
         self._named = int(named[1] or named[2]) if named else self._named
         step = self._named if step is None else step
+        if kind == "checkpoint-saved":
+            if (place := (self._named if named else step, bool(named))) == self._saved:
+                return  # every rank says so
+            self._saved = place
         spoken = _RANK.search(said) if rank is None else None
         event = Event(
             kind,

@@ -13,12 +13,12 @@ _ANNOUNCED = {
     "instantaneous batch size per device": "per_device_train_batch_size",
     "num examples": "num_examples",
 }
-_DOTTED = re.compile(r"^\s*([A-Za-z][\w./-]*) \.{3,}\s*(.+?)\s*$")
+_DOTTED = re.compile(r"^\s*([A-Za-z][\w./-]*) \.{2,}\s*(.+?)\s*$")
 _ASSIGNED = re.compile(r"^\s+([A-Z][\w &(),./]*?) = ([\d,.]+)$")
 _FLAG = re.compile(r"(?:^|\s)--([A-Za-z][\w.-]*)[= ](?!--)(\"[^\"]*\"|'[^']*'|\S+)")
 _CALL = re.compile(r"(?:Namespace|\w*Arguments|\w*Config|\w*Args)\((.*)\)?\s*$")
 _ARGUMENT = re.compile(r"(\w+)=('[^']*'|\"[^\"]*\"|\[[^\]]*\]|[^,()]+)")
-_LINE_ARGUMENT = re.compile(r"^\s*['\"]?([A-Za-z_][\w.]*)['\"]?\s*[:=]\s*(.+?),?\s*$")
+_LINE_ARGUMENT = re.compile(r"^\s*['\"]?([A-Za-z_][\w.]*)['\"]?\s*[:=]\s*([^:/]+?),?\s*$")
 _KNOWN = re.compile(
     r"^(?:\w+[._])*(?:lr|learning_rate|batch_size|micro_batch|\w*batch_size\w*|max_steps|max_iters|train_iters|warmup\w*|weight_decay|"
     r"\w*beta\d?|seed|grad_clip|max_grad_norm|clip_grad|gradient_\w+|fp16|bf16|dtype|precision|optim\w*|num_train_epochs|"
@@ -26,6 +26,8 @@ _KNOWN = re.compile(
     r"n_embd|world_size|zero_stage|packing|lora_\w+|lr_scheduler_type|scheduler|loss_scale|vocab_size|total_steps|num_epochs|epochs)$",
     re.IGNORECASE,
 )
+_PAIR = re.compile(r"(?:^|\s)([A-Za-z_]\w*):([^\s:/,]+)(?=\s|$)")
+_PAIRS = re.compile(r"\s*[A-Za-z_]\w*:[^\s:/,]+(?:\s+[A-Za-z_]\w*:[^\s:/,]+)+\s*$")
 _MOST = 4000
 
 
@@ -33,7 +35,7 @@ def settings_of(line: str, known: int) -> dict[str, Any]:
     """The settings that a line states; `known` is how many there are already."""
     if known > _MOST or len(line) > 20_000:
         return {}
-    if " ..." in line and (found := _DOTTED.match(line[_body(line) :])):
+    if " .." in line and (found := _DOTTED.match(line[_body(line) :])):
         return {found[1]: _value(found[2])}
     if " = " in line and (found := _ASSIGNED.match(line)):
         name = found[1].strip().lower()
@@ -42,6 +44,8 @@ def settings_of(line: str, known: int) -> dict[str, Any]:
         return {name.replace("-", "_"): _value(value) for name, value in flags}
     if "(" in line and "=" in line and (call := _CALL.search(line)):
         return {name: _value(value) for name, value in _ARGUMENT.findall(call[1])}
+    if _PAIRS.match(line):
+        return {name: _value(value) for name, value in _PAIR.findall(line)}
     if (
         len(line) < 200
         and (found := _LINE_ARGUMENT.match(line.removeprefix("Overriding: ")))

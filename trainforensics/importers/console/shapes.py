@@ -32,8 +32,13 @@ _SUMMARY = frozenset({"train_runtime", "train_samples_per_second"})
 RESULT_ROLES = frozenset({"train_loss", "val_loss", "val_metric", "grad_norm", "reward"})
 
 _SAYS_HELD_OUT = re.compile(r"\b(?:valid|validation|eval|evaluation|test)\b(?!_)", re.IGNORECASE)
+_TAGGED = re.compile(r"\w+[_\d]\w*")
+_QUOTED = re.compile(r"['\"]")
+_METRIC = re.compile(r"loss|reward|score|acc(?:uracy)?\b|error|norm|\blr\b|kl\b|entropy", re.IGNORECASE)
 _MODE = re.compile(r"\((\w+)\)$")
-_KERAS = re.compile(r"\s*\d+/\d+\s*(?:[\[━]|-\s)")
+_KERAS = re.compile(r"\s*(?:\d+/\d+\s*(?:[\[━]|-\s)|\d+m?s(?: \d+m?s/\w+)?\s+-\s)")
+_PLURAL = frozenset({"steps", "iterations", "iters", "epochs", "batches", "updates", "timesteps"})
+_LEAD = frozenset(_SPLITS) | {"loss", "set", "metrics", "results", "phase", "performance"}
 _LONGEST_RECORD = 16_384
 _MOST_WORDS = 8
 _TAIL, _MOST_ITEMS = 12, 24  # of a record that does not say its step
@@ -47,7 +52,7 @@ class Shape:
     `values`: (group, series name) of the record's numbers; the other numbers are groups of its expression, 0 where it
     has none. `inner` counts iterations within an epoch, `total` says out of how many. `bar`: it ends with the epoch, as
     Keras' bars do. `dictionary`: a printed dictionary, which need not name its step. `plain`: its step needs no
-    thought, and `steps` stays empty.
+    thought, and `steps` stays empty. `used`: it had rows before the last flush.
     """
 
     pattern: re.Pattern[str] = re.compile("")
@@ -65,6 +70,7 @@ class Shape:
     bar: bool = False
     summary: bool = False
     plain: bool = False
+    used: bool = False
     rows: list[tuple[str | None, ...]] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)
     seqs: list[int] = field(default_factory=list)
@@ -74,12 +80,23 @@ class Shape:
         """The series it holds."""
         return frozenset(name for _, name in self.values)
 
+    @property
+    def losses(self) -> frozenset[str]:
+        """Those that are a training loss."""
+        return frozenset(name for name in self.names if roles.resolve(name).role == "train_loss")
 
-def learn(line: str, *, bar: bool = False) -> Shape | int | None:
+    @property
+    def counted(self) -> bool:
+        """Whether it says where the run stands."""
+        return bool(self.step or self.inner or self.epoch)
+
+
+def learn(line: str, *, bar: bool = False, under_header: bool = False, counted: bool = False) -> Shape | int | None:
     """The shape of a line that is a record.
 
     A number says that a second record begins there, so that the parts are to be read one by one; None: no record.
-    `bar`: the text behind a progress bar, which counts the steps.
+    `bar`: the text behind a progress bar, which counts the steps; `under_header`: a line that said the step goes
+    before, so any name may follow; `counted`: the log has said a step before.
     """
     line = line[:_LONGEST_RECORD]
     prefix = prefix_of(line)
@@ -92,13 +109,15 @@ def learn(line: str, *, bar: bool = False) -> Shape | int | None:
         return items if brace is None else None
     if not (items and (bar or brace or not _is_prose(items))):
         return None
+    _name_counts(line, items, start)
+    _share_lead(items)
     shape = Shape(dictionary=brace is not None)
     shape.validation = _SAYS_HELD_OUT.search(line, 0, start) is not None
-    shape.bar = items[0].share and not items[0].name and _KERAS.match(line, start) is not None
+    shape.bar = not (items[0].name and items[0].share) and _KERAS.match(line, start) is not None
     _classify(shape, line, items)
     _number_groups(shape, items, prefix)
     shape.summary = shape.dictionary and bool(shape.names & _SUMMARY)
-    if not (bar and shape.values) and not _is_record(shape, line, items, start, end):
+    if not (bar and shape.values) and not _is_record(shape, line, items, (start, end), under_header, counted):
         return None
     shape.training = not shape.validation and any(roles.resolve(name).role == "train_loss" for name in shape.names)
     within = shape.epoch and not is_global(shape.step_name)
@@ -122,7 +141,7 @@ def _dictionary(line: str, start: int) -> tuple[int, int] | None:
 
 def _is_prose(items: Sequence[Item]) -> bool:
     """Whether numbers merely stand among words: several words before one, with nothing between them and the last."""
-    return any(not item.said and not item.apart and " " in item.name for item in items)
+    return any(not item.said and " " in item.name and (not item.apart or _QUOTED.search(item.name)) for item in items)
 
 
 # --- what the items mean -----------------------------------------------------------------------------------------
@@ -135,6 +154,9 @@ def _classify(shape: Shape, line: str, items: Sequence[Item]) -> None:
     seen: set[str] = set()
     for i, item in enumerate(items):
         if item.skipped or item.kind == "average":
+            continue
+        if item.share and not item.name and not (shape.bar or _inside(line, item, items[i - 1] if i else None)):
+            item.skipped = True
             continue
         part = _part(item, items[i + 1] if i + 1 < len(items) else None, line, shape.dictionary)
         if part.kind == "step" and part.trust >= trust:
@@ -151,6 +173,32 @@ def _classify(shape: Shape, line: str, items: Sequence[Item]) -> None:
             seen.add(item.name)
     shape.validation |= bool(_HELD_OUT_NAMES & seen)
     shape.step_name = "" if step is None else step.name
+
+
+def _name_counts(line: str, items: Sequence[Item], start: int) -> None:
+    """Name the numbers in brackets at the beginning, "[100] loss: ..." and "[1,  2000] loss: ..."."""
+    first, second = items[0], items[1] if len(items) > 1 else items[0]
+    if first.name or first.share or line[start : first.start].strip() != "[":
+        return
+    behind = line[first.end : second.start].strip()
+    if line[first.end : first.end + 1] == "]":
+        first.name = "iteration"
+    elif behind == "," and not second.name and line[second.end : second.end + 1] == "]":
+        first.name, second.name = "epoch", "iteration"
+
+
+def _share_lead(items: Sequence[Item]) -> None:
+    """A word before the first name belongs to all of them: "final_int8_roundtrip val_loss:2.2 val_bpb:1.3"."""
+    lead, _, name = items[0].name.rpartition(" ")
+    if not _TAGGED.fullmatch(lead) or any(" " in item.name for item in items[1:]):
+        return
+    for item in (item for item in items if item.name):
+        item.name = f"{lead}/{name if item is items[0] else item.name}"
+
+
+def _inside(line: str, item: Item, before: Item | None) -> bool:
+    """Whether an unnamed "7/100" counts iterations: in brackets, or right behind the epoch."""
+    return line[: item.start].rstrip().endswith(("[", "(")) or (before is not None and before.kind == "epoch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,26 +265,39 @@ def _number_groups(shape: Shape, items: Sequence[Item], prefix: Prefix) -> None:
 # --- what is a record --------------------------------------------------------------------------------------------
 
 
-def _is_record(shape: Shape, line: str, items: Sequence[Item], start: int, end: int) -> bool:
-    """Whether what was found is a record: it counts steps or is a dictionary, and holds a metric that is known."""
+def _is_record(
+    shape: Shape, line: str, items: Sequence[Item], span: tuple[int, int], under_header: bool, counted: bool
+) -> bool:
+    """Whether what was found is a record: it says where the run stands or is a dictionary, and holds a known metric."""
     found = {roles.resolve(name).role for name in shape.names} - {None}
     if shape.dictionary:
         return bool(found & RESULT_ROLES)
-    counted = bool(shape.step or shape.inner or shape.epoch)
-    first = next((item for item in items if not item.skipped), items[0])
-    lead = line[start : first.name_start].strip(" \t")
+    kept = [item for item in items if not item.skipped] or [items[0]]
+    first = kept[0]
+    lead = line[span[0] : first.name_start].strip(" \t")
+    tail = _words(line[items[-1].end : span[1]])
     if not shape.values:
-        return counted and not _words(lead) and len(_words(line[items[-1].end : end])) <= 8
-    if counted:
-        return bool(found)
-    if _words(lead) or len(_words(line[items[-1].end : end])) > _TAIL or len(items) > _MOST_ITEMS:
+        return shape.counted and not _words(lead) and len(tail) <= 8
+    if shape.counted or shape.bar:
+        plural = shape.step_name.lower() in _PLURAL and not shape.total
+        metric = all(item.said for item in kept) and any(_METRIC.search(name) for name in shape.names)
+        return bool(found & RESULT_ROLES) if plural else bool(found) or metric
+    words = set(_words(lead).lower().split())
+    if words - _LEAD or len(tail) > _TAIL or len(items) > _MOST_ITEMS or not (first.said or lead == "*"):
         return False
-    if not (first.said or lead == "*"):
-        return False
+    shape.validation |= any(_SPLITS.get(word) for word in words)
+    said = all(item.said for item in kept)
+    shape.validation |= (
+        any(_SPLITS.get(word) for word in first.name.partition("/")[0].lower().split()) and "/" in first.name
+    )
+    if under_header and said:
+        return True
     if found & RESULT_ROLES:
-        return roles.resolve(first.name).role in RESULT_ROLES
-    shape.validation = bool({roles.resolve(f"val/{name}").role for name in shape.names} & RESULT_ROLES)
-    return shape.validation
+        return roles.resolve(first.name).role in RESULT_ROLES or said
+    if {roles.resolve(f"val/{name}").role for name in shape.names} & RESULT_ROLES:
+        shape.validation = True
+        return True
+    return counted and said and len(shape.values) >= 2 and bool(found)
 
 
 def _words(text: str) -> str:

@@ -1,0 +1,317 @@
+"""Console text over several lines: epochs, tables, blocks, progress bars, two engines, settings, tracebacks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from reading import Read, read
+
+from trainforensics.importers import console
+from trainforensics.importers.base import Points, Source, read_head
+from trainforensics.model import Axis
+
+
+def read_text(tmp_path: Path, text: str, name: str = "train.log") -> Read:
+    """What the importer makes of a text."""
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return read(console, path)
+
+
+def points(result: Read, name: str) -> list[tuple[int, float]]:
+    """(step, number) of a series."""
+    gathered = result.series[name]
+    return list(zip(gathered.number_steps, gathered.numbers.tolist(), strict=True))
+
+
+def assert_points(result: Read, name: str, expected: list[tuple[int, float]]) -> None:
+    """A series holds these steps and, within rounding, these numbers."""
+    gathered = result.series[name]
+    assert gathered.number_steps == [step for step, _ in expected], name
+    assert gathered.numbers.tolist() == pytest.approx([value for _, value in expected], nan_ok=True), name
+
+
+BAR = "{}%|██        | {}/{} [00:10<00:10,  5.00it/s{}]"
+
+# Text, axis, some of its series.
+LOGS: dict[str, tuple[str, Axis, dict[str, list[tuple[int, float]]]]] = {
+    "MetricLogger": (
+        "Epoch: [0]  [  0/900]  eta: 0:06:18  lr: 0.1  loss: 1.5 (1.75)  max mem: 15024\n"
+        "Epoch: [0]  [450/900]  eta: 0:06:13  lr: 0.1  loss: 1.25 (1.5)  max mem: 15024\n"
+        "Test:  [  0/100]  eta: 0:00:10  loss: 2.0 (2.0)\n"
+        "Test:  [ 99/100]  eta: 0:00:00  loss: 1.0 (1.5)\n"
+        "Averaged stats: lr: 0.1  loss: 1.0 (1.4)\n"
+        "Epoch: [1]  [  0/900]  eta: 1 day, 0:06:18  lr: 0.1  loss: nan (nan)  max mem: 15024\n",
+        Axis("epoch x 900 + iteration", "step"),
+        {
+            "loss (current)": [(0, 1.5), (450, 1.25), (900, np.nan)],
+            "loss (average)": [(0, 1.75), (450, 1.5), (900, np.nan)],
+            "val/loss (average)": [(450, 1.5)],
+        },
+    ),
+    "torchvision example": (
+        "Epoch: [0][100/1250]\tTime 0.311(0.312)\tLoss 2.5(2.25)\tAcc@1   0.00 (  0.5)\n"
+        "Epoch: [1][0/1250]\tTime 0.311(0.312)\tLoss 2.25(2.25)\tAcc@1   1.00 (  0.5)\n"
+        " *   Acc@1 30.0 Acc@5 60.0\n",
+        Axis("epoch x 1250 + iteration", "step"),
+        {"Loss (current)": [(100, 2.5), (1250, 2.25)], "val/Acc@5": [(1250, 60.0)]},
+    ),
+    "timm": (
+        "Train: 0 [   0/1251 (  0%)]  Loss: 7.0 (6.5)  Time: 1.2s,  800.10/s  (1.2s,  800.10/s)  LR: 1.0e-06\n"
+        "Train: 1 [ 100/1251 (  8%)]  Loss: 6.0 (6.5)  Time: 1.2s,  900.10/s  (1.2s,  800.10/s)  LR: 1.0e-06\n",
+        Axis("epoch x 1251 + iteration", "step"),
+        {"Loss (current)": [(0, 7.0), (1351, 6.0)]},
+    ),
+    "mmdetection": (
+        "2021-03-01 10:00:00,123 - mmdet - INFO - Epoch [1][50/100]\tlr: 1.0e-03, eta: 1 day, 2:30:10, loss: 1.5\n"
+        "2021-03-01 10:01:00,123 - mmdet - INFO - Epoch [2][50/100]\tlr: 1.0e-03, eta: 1 day, 2:30:10, loss: 1.25\n",
+        Axis("epoch x 100 + iteration", "step"),
+        {"loss": [(50, 1.5), (150, 1.25)]},
+    ),
+    "steps that begin anew with every epoch": (
+        "Epoch [1/5], Step [100/600], Loss: 2.5\nEpoch [1/5], Step [600/600], Loss: 2.0\n"
+        "Epoch [2/5], Step [100/600], Loss: 1.5\n",
+        Axis("Step", "step"),
+        {"Loss": [(100, 2.5), (600, 2.0), (700, 1.5)]},
+    ),
+    "steps that go on": (
+        "Epoch 1/5 | Step 100/900 | loss=2.5\nEpoch 2/5 | Step 200/900 | loss=2.0\n",
+        Axis("Step", "step"),
+        {"loss": [(100, 2.5), (200, 2.0)]},
+    ),
+    "brackets alone": (
+        "[1,  2000] loss: 2.5\n[1,  4000] loss: 2.0\n[2,  2000] loss: 1.5\n",
+        Axis("iteration", "step"),
+        {"loss": [(2000, 2.5), (4000, 2.0), (6000, 1.5)]},
+    ),
+    "XGBoost": (
+        "[0]\ttrain-rmse:0.5\teval-rmse:0.75\n[1]\ttrain-rmse:0.25\teval-rmse:0.5\n",
+        Axis("iteration", "step"),
+        {"train-rmse": [(0, 0.5), (1, 0.25)], "eval-rmse": [(0, 0.75), (1, 0.5)]},
+    ),
+    "Keras": (
+        "Epoch 1/2\n\r  1/938 [....] - ETA: 5:00 - loss: 2.5\x08\x08\x08\r"
+        "938/938 [====] - 3s 3ms/step - loss: 0.5 - val_loss: 0.75\n"
+        "Epoch 2/2\n938/938 ━━━━━━━━━━ 3s 3ms/step - loss: 0.25 - val_loss: 0.5\n",
+        Axis("epoch", "epoch"),
+        {"loss": [(1, 0.5), (2, 0.25)], "val_loss": [(1, 0.75), (2, 0.5)]},
+    ),
+    "Keras without bars": (
+        "Epoch 1/2\n3083s - loss: 1.5 - val_loss: 0.5\nEpoch 2/2\n3083s - loss: 1.25 - val_loss: 0.25\n",
+        Axis("epoch", "epoch"),
+        {"loss": [(1, 1.5), (2, 1.25)], "val_loss": [(1, 0.5), (2, 0.25)]},
+    ),
+    "halves of an epoch": (
+        "Epoch 1/50\nTRAINING   -- Loss: 1.5  |  Accuracy: 81.5%\nVALIDATION -- Loss: 2.5  |  Accuracy: 80.5%\n"
+        "Epoch 2/50\nTRAINING   -- Loss: 1.25  |  Accuracy: 82.5%\n",
+        Axis("epoch", "epoch"),
+        {"Loss": [(1, 1.5), (2, 1.25)], "val/Loss": [(1, 2.5)], "val/Accuracy": [(1, 80.5)]},
+    ),
+    "a table": (
+        "| Epoch | Train Loss | Val Acc (%) |\n-----------------------------\n| 1     | 1.5        | 57.5        |\n"
+        "| 2     | 1.25       | 60.5        |\n",
+        Axis("epoch", "epoch"),
+        {"Train Loss": [(1, 1.5), (2, 1.25)], "Val Acc (%)": [(1, 57.5), (2, 60.5)]},
+    ),
+    "a table set apart by blanks": (
+        "epoch     train_loss  valid_loss  time\n0         2.5         2.25        00:12\n"
+        "1         2.0         2.0         00:12\n",
+        Axis("epoch", "epoch"),
+        {"train_loss": [(0, 2.5), (1, 2.0)], "valid_loss": [(0, 2.25), (1, 2.0)]},
+    ),
+    "a metric a line": (
+        "-----------------------------\n| rollout/            |        |\n|    ep_rew_mean      | 1.5    |\n"
+        "| time/               |        |\n|    iterations       | 2      |\n|    total_timesteps  | 4096   |\n"
+        "-----------------------------\n",
+        Axis("time/total_timesteps", "step"),
+        {"rollout/ep_rew_mean": [(4096, 1.5)], "time/iterations": [(4096, 2.0)]},
+    ),
+    "blocks under a step": (
+        "2024-05-01 10:00:00.123\thost:0\tolmo.train:335\tINFO\t[step=10/100]\n    train/CrossEntropyLoss=11.25\n"
+        "    throughput/total_tokens=41,943,040\n[step=20/100]\n    train/CrossEntropyLoss=10.5\n",
+        Axis("step", "step"),
+        {"train/CrossEntropyLoss": [(10, 11.25), (20, 10.5)], "throughput/total_tokens": [(10, 41943040.0)]},
+    ),
+    "numbers behind a bar": (
+        "\r".join(["", BAR.format(1, 4, 400, ", avr_loss=0.5"), BAR.format(1, 4, 400, ", avr_loss=0.25"),
+                   BAR.format(2, 8, 400, ", avr_loss=0.125")]) + "\n",
+        Axis("progress bar", "step"),
+        {"avr_loss": [(4, 0.25), (8, 0.125)]},
+    ),
+    "a bar for each epoch": (
+        "\rEpoch 0:  " + BAR.format(50, 50, 100, ", v_num=0, train_loss=0.5")
+        + "\rValidation:  " + BAR.format(50, 1, 2, "")
+        + "\rEpoch 1:  " + BAR.format(50, 50, 100, ", v_num=0, train_loss=0.25") + "\n",
+        Axis("epoch x 100 + iteration", "step"),
+        {"train_loss": [(50, 0.5), (150, 0.25)]},
+    ),
+    "epochs in a row of a bar": (
+        "      Epoch    GPU_mem   box_loss\n\r      1/3      2.1G      1.5: " + BAR.format(50, 4, 8, "")
+        + "\r      1/3      2.1G      1.25: " + BAR.format(100, 8, 8, "")
+        + "\n\r      2/3      2.1G      1.0: " + BAR.format(100, 8, 8, "") + "\n",
+        Axis("epoch", "epoch"),
+        {"box_loss": [(1, 1.25), (2, 1.0)]},
+    ),
+    "rows alone": (
+        "{'loss': 0.5, 'epoch': 0.01}\n{'loss': 0.25, 'epoch': 0.01}\n{'eval_loss': 0.75, 'epoch': 0.01}\n",
+        Axis("row", "row"),
+        {"loss": [(1, 0.5), (2, 0.25)], "eval_loss": [(2, 0.75)]},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_steps(name: str, tmp_path: Path) -> None:
+    text, axis, expected = LOGS[name]
+    result = read_text(tmp_path, text)
+    assert result.axis == axis
+    for tag, values in expected.items():
+        assert_points(result, tag, values)
+
+
+def test_rows_count_by_the_logging_interval_beside_the_log(tmp_path: Path) -> None:
+    (tmp_path / "training_args.json").write_text('{"logging_steps": 5}')
+    result = read_text(tmp_path, "{'loss': 0.5, 'epoch': 0.01}\n{'loss': 0.25, 'epoch': 0.02}\n")
+    assert points(result, "loss") == [(5, 0.5), (10, 0.25)]
+    assert result.axis == Axis("row x 5", "step")
+
+
+def test_two_engines_that_log_the_same_names(tmp_path: Path) -> None:
+    line = "[2023-04-18 08:48:36,035] [INFO] [logging.py:96:log_dist] [Rank 0] step={}, skipped=0, lr=[{}], mom=[0.9]\n"
+    result = read_text(tmp_path, "".join(line.format(s, r) for s in (10, 20, 30) for r in (0.5 / s, 0.25 / s)))
+    assert_points(result, "lr", [(10, 0.05), (20, 0.025), (30, 0.5 / 30)])
+    assert_points(result, "lr #2", [(10, 0.025), (20, 0.0125), (30, 0.25 / 30)])
+
+
+def test_a_restart_stands_before_the_first_step_after_it(tmp_path: Path) -> None:
+    text = "step 100 loss 2.5\nstep 200 loss 2.25\nresuming training from the last checkpoint\nstep 110 loss 2.5\n"
+    text += "Loaded checkpoint (epoch 1 @ 81275 updates)\n"
+    events = read_text(tmp_path, text).events
+    assert [(e.kind, e.step, e.line) for e in events] == [("restart", 109, 3), ("checkpoint-loaded", 81275, 5)]
+
+
+def test_checkpoints_are_said_once(tmp_path: Path) -> None:
+    text = "step 500 loss 2.5\n" + "".join(
+        f"[rank{r}]: Saving model checkpoint to out/checkpoint-500\n" for r in range(4)
+    )
+    events = read_text(tmp_path, text).events
+    assert [(e.kind, e.step) for e in events] == [("checkpoint-saved", 500)]
+
+
+def test_the_loss_leaves_the_record(tmp_path: Path) -> None:
+    line = " iteration {:8}/ 8000 | learning rate: 1.0E-04 | {}loss scale: 1.0 | number of nan iterations:   0 |\n"
+    text = line.format(1, "lm loss: 2.5E+00 | ") + line.format(2, "lm loss: 2.5E+00 | ") + line.format(3, "") * 2
+    result = read_text(tmp_path, text)
+    assert points(result, "lm loss") == [(1, 2.5), (2, 2.5)]
+    assert [step for step, _ in points(result, "loss scale")] == [1, 2, 3, 3]
+    assert [(e.kind, e.step) for e in result.events] == [("missing-loss", 3)]
+    assert result.config == {"max_steps": 8000}
+
+
+def test_tracebacks_of_ranks_that_interrupt_each_other(tmp_path: Path) -> None:
+    text = """step 7 loss 2.5
+[rank3]: Traceback (most recent call last):
+[rank3]:   File "train.py", line 402, in <module>
+[rank1]: Traceback (most recent call last):
+[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB
+[rank1]:   File "train.py", line 402, in <module>
+[rank1]: RuntimeError: shape mismatch
+"""
+    events = read_text(tmp_path, text).events
+    assert [(e.kind, e.rank, e.step, e.line) for e in events] == [("oom", 3, 7, 2), ("traceback", 1, 7, 4)]
+    assert events[1].text == "RuntimeError: shape mismatch"
+
+
+def test_settings(tmp_path: Path) -> None:
+    text = """batch_size = 12
+  fp16 ............................................ True
+Namespace(lr=0.1, name='x y', resume=None)
+cmd = main.py --learning_rate 9.65e-6 --weight_decay 0. --zero_stage 2
+***** Running training *****
+  Num examples = 16,000
+  Total optimization steps = 850
+world_size:1 grad_accum_steps:8
+step 5 loss 3
+"""
+    config = read_text(tmp_path, text).config
+    assert config["batch_size"] == 12 and config["fp16"] is True and config["lr"] == 0.1 and config["name"] == "x y"
+    assert config["learning_rate"] == 9.65e-6 and config["zero_stage"] == 2 and config["max_steps"] == 850
+    assert config["num_examples"] == 16000 and config["grad_accum_steps"] == 8 and config["resume"] is None
+
+
+def test_what_is_no_record(tmp_path: Path) -> None:
+    text = """number of parameters: 123.59M
+Step 100: loss improved from 2.3 to 2.1
+train_batch_tokens:524288 iterations:20000 warmup_steps:20
+Epoch 0, global step 100: 'val_loss' reached 0.5 (best 0.5)
+{'lr': 0.0001, 'betas': [0.8, 0.999]}
+***** train metrics *****
+  train_loss               =     0.4321
+wandb:       train/loss 0.123
+def f(step): return step + 1
+    "lr": 0.0001,
+"""
+    assert not read_text(tmp_path, text).series
+
+
+def test_text_with_events_alone_is_claimed_weakly(tmp_path: Path) -> None:
+    path = tmp_path / "job.log"
+    path.write_text("2025-11-13 03:05:22 checkpoint saved step=3000\n2025-11-13 03:05:23 job preempted\n")
+    assert 0 < console.sniff(read_head(path)) < 0.3
+    events = read(console, path).events
+    assert [(e.kind, e.step) for e in events] == [("checkpoint-saved", 3000), ("preemption", 3000)]
+    assert events[0].wall_time == 1763003122.0
+
+
+def test_records_behind_a_long_program_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "run.txt"
+    path.write_text(
+        '"""A program."""\n' + "x = f(1)  # step\n" * 20_000 + "step:1/9 train_loss:2.5\nstep:2/9 train_loss:2.25\n"
+    )
+    assert console.sniff(read_head(path)) == 0.5
+    assert points(read(console, path), "train_loss") == [(1, 2.5), (2, 2.25)]
+
+
+def test_a_line_without_end(tmp_path: Path) -> None:
+    record = " iteration {:8}/ 9000 | lm loss: {:.6E} | grad norm: 1.0 |"
+    result = read_text(tmp_path, "".join(record.format(step, 1 / step) for step in range(1, 2001)))
+    assert_points(result, "lm loss", [(step, float(f"{1 / step:.6E}")) for step in range(1, 2001)])
+
+
+def test_order_within_a_series_of_several_shapes(tmp_path: Path) -> None:
+    text = "".join(f"step: {s} loss: {s}.5" + (" lr: 0.1\n" if s % 3 else "\n") for s in range(1, 50))
+    gathered = read_text(tmp_path, text).series["loss"]
+    assert gathered.step.tolist() == list(range(1, 50))
+    assert (np.diff(gathered.seq) > 0).all()
+
+
+_FRAGMENTS = st.sampled_from(
+    ["step", "loss", ":", "=", " ", "|", "1", "nan", "3.5", "{", "'", "}", "[", "]", "(", ")", "%|", "/", "\r", "\n",
+     "Epoch", "iter", "2025-01-01 00:00:00", "rank0", ",", "-", "\x1b[31m", "Traceback (most recent call last):",
+     "OVERFLOW!", "it/s", "\x08", "é", "checkpoint", "50%|█  | 1/2 [00:01<00:01, 1.0it/s, loss=2]", "\x00", "| a | 1 |", "---"]
+)  # fmt: skip
+
+
+@given(st.lists(_FRAGMENTS, max_size=60).map("".join))
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_never_raises(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "any.log"
+    path.write_bytes(text.encode() + b"\xff")
+    console.sniff(read_head(path))
+    for record in console.read(Source(path, path.name)):
+        if isinstance(record, Points):
+            assert len(record.step) == len(record.value) == len(record.seq)
+
+
+@given(st.lists(st.integers(1, 10**6), min_size=1, max_size=30), st.integers(1, 12))
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_log_cut_into_lines_of_any_rank_keeps_every_number(tmp_path: Path, steps: list[int], ranks: int) -> None:
+    path = tmp_path / "ranks.log"
+    path.write_text("".join(f"[rank{i % ranks}]: step: {s} loss: {s / 7}\n" for i, s in enumerate(steps)))
+    found = [p for p in console.read(Source(path, path.name)) if isinstance(p, Points)]
+    assert sorted(s for p in found for s in p.step.tolist()) == sorted(steps)
+    assert sorted(v for p in found for v in p.value.tolist()) == pytest.approx(sorted(s / 7 for s in steps))

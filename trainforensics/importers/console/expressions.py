@@ -1,0 +1,59 @@
+"""The regular expression that reads further lines of a kind: numbers become groups, the width of blanks is free."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from trainforensics.importers.console.items import Item
+from trainforensics.importers.console.tokens import NUMBER, TIME, TOKEN, Prefix
+
+# Looser than a number, for speed: whatever else matches is found out when it is converted.
+_NUMBER = {True: r"([-+\d.,eEnaNiIfFtTyokKMGB]+(?:\(ind\))?)", False: r"([-+\d.eEnaNiIfFtTyokKMGB]+)"}
+_SHARE = r"(\d+)\s*/\s*(\d+)"
+_BLANKS_OR_DIGITS = re.compile(r"(\d+(?:[.,:]\d+)*|\s+)")
+_ANY = {"time": TIME, "duration": r"(?:\d+ days?,? )?[\d:.]+"}
+
+
+def expression(
+    line: str, prefix: Prefix, items: Sequence[Item], start: int, end: int, *, whole: bool
+) -> re.Pattern[str]:
+    """The line up to `end` with a group for the prefix' time and rank, and for each item that is not skipped.
+
+    The digits of the prefix, which ends at `start`, are free too. `whole`: nothing may follow.
+    """
+    slots = [
+        (item.start, item.end, _SHARE if item.share else _NUMBER[line[item.end : item.end + 1] != ","])
+        for item in items
+        if not item.skipped
+    ]
+    if prefix.time:
+        slots.append((*prefix.time, f"({TIME})"))
+    if prefix.rank:
+        slots.append((*prefix.rank, r"(\d+)"))
+    parts, at = [], 0
+    for begin, stop, slot in sorted([*slots, (start, start, "")]):
+        parts += [(_in_prefix if begin <= start else _in_record)(line[at:begin]), slot]
+        at = stop
+    return re.compile("".join([*parts, _in_record(line[at:end]), r"\s*$" if whole else ""]))
+
+
+def _in_prefix(text: str) -> str:
+    return "".join(
+        r"\s*" if piece.isspace() else r"[\d.,:]+" if piece[:1].isdigit() else re.escape(piece)
+        for piece in _BLANKS_OR_DIGITS.split(text)
+    )
+
+
+def _in_record(text: str) -> str:
+    """Digits that belong to a name ("top5") stay; numbers that stand alone are free."""
+    parts, at = [], 0
+    for token in TOKEN.finditer(text):
+        free = _ANY.get(token.lastgroup or "", rf"(?:{NUMBER}[\w%/]*|None|[\d/ ]+)")
+        parts += [_literal(text[at : token.start()]), free]
+        at = token.end()
+    return "".join([*parts, _literal(text[at:])])
+
+
+def _literal(text: str) -> str:
+    return r"\s*".join(re.escape(piece) for piece in re.split(r"\s+", text))

@@ -1,0 +1,143 @@
+"""From the rows of shapes to points: one array a series, in the order of the log."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainforensics.importers.axes import says_validation
+from trainforensics.importers.base import NULL, Points
+from trainforensics.importers.console.shapes import Shape
+from trainforensics.importers.console.tokens import number_of
+from trainforensics.importers.times import NO_TIME, parse_time
+from trainforensics.model import ReadWarning
+
+_Ints = NDArray[np.int64]
+_MOST_ENGINES = 4  # that print the same names at every step
+_REGULAR = 0.8
+
+
+@dataclass(slots=True)
+class Collector:
+    """Turns rows into points. `ranked`: whether several ranks write records, decided on the first block."""
+
+    label: str
+    ranked: bool | None = None
+    _bad: int = 0
+    _example: str = ""
+
+    def take(self, shapes: Sequence[Shape]) -> Iterator[Points]:
+        """The points of all rows that were read since the last call."""
+        parts: dict[tuple[str, int | None], list[Points]] = {}
+        for shape in shapes:
+            if shape.seqs:
+                for points in self._of(shape):
+                    parts.setdefault((points.name, points.rank), []).append(points)
+                shape.rows, shape.steps, shape.seqs, shape.used = [], [], [], True
+        for pieces in parts.values():
+            yield _in_order(pieces)
+
+    def warnings(self) -> Iterator[ReadWarning]:
+        """What stood where a number should."""
+        if self._bad:
+            message = f"{self._bad} values are no numbers, the first {self._example!r}; they are no points"
+            yield ReadWarning("wrong-type", self.label, message)
+
+    def _of(self, shape: Shape) -> Iterator[Points]:
+        columns = list(zip(*shape.rows, strict=True))
+        seq = np.array(shape.seqs, np.int64)
+        step = np.array(shape.steps, np.int64)
+        if shape.plain:
+            step = np.nan_to_num(numbers(columns[shape.step - 1])[0]).astype(np.int64)
+        wall = _times(columns[shape.time - 1]) if shape.time else None
+        ranks = np.array([int(float(rank or 0)) for rank in columns[shape.rank - 1]]) if shape.rank else None
+        if ranks is not None and self.ranked is None:
+            self.ranked = len(np.unique(ranks)) > 1
+        groups = _groups(step, ranks if self.ranked else None, shape.plain)
+        for group, name in shape.values:
+            label = f"val/{name}" if shape.validation and not says_validation(name) else name
+            value, state, bad = numbers(columns[group - 1])
+            self._bad += len(bad)
+            self._example = self._example or (f"{name} {bad[0]}" if bad else "")
+            for rank, engine, rows in groups:
+                yield Points(
+                    f"{label} #{engine}" if engine > 1 else label,
+                    step[rows],
+                    value[rows],
+                    seq[rows],
+                    None if wall is None else wall[rows],
+                    None if state is None else state[rows],
+                    rank=rank,
+                )
+
+
+def _groups(step: _Ints, ranks: _Ints | None, plain: bool) -> list[tuple[int | None, int, NDArray[np.bool_]]]:
+    """Rank, number of the engine, and mask of rows that belong together.
+
+    Two engines (an actor and its critic) may log the same names at the same steps, one behind the other.
+    """
+    every = np.ones(len(step), bool)
+    if ranks is not None:
+        return [(int(rank), 1, ranks == rank) for rank in np.unique(ranks)]
+    begins = np.flatnonzero(np.diff(step, prepend=step[0] - 1))
+    lengths = np.diff(np.append(begins, len(step)))
+    usual = int(np.median(lengths))
+    if not plain or not 2 <= usual <= _MOST_ENGINES or len(begins) < 2 or np.mean(lengths == usual) < _REGULAR:
+        return [(None, 1, every)]
+    place = np.arange(len(step)) - np.repeat(begins, lengths)
+    return [(None, engine + 1, place == engine) for engine in range(usual)]
+
+
+def numbers(texts: Sequence[str | None]) -> tuple[NDArray[np.float64], NDArray[np.uint8] | None, list[str]]:
+    """Numbers, their states, and the texts that are no number (they get the state of a gap)."""
+    try:
+        return np.array(list(map(float, texts))), None, []  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        pass
+    values, state = np.full(len(texts), math.nan), np.zeros(len(texts), np.uint8)
+    bad: list[str] = []
+    for i, text in enumerate(texts):
+        try:
+            values[i] = number_of(text or "None")
+        except ValueError:
+            state[i] = NULL
+            if text not in {None, "None"}:
+                bad.append(str(text))
+    return values, state if state.any() else None, bad
+
+
+def _times(texts: Sequence[str | None]) -> _Ints:
+    plain = [(text or "").replace(",", ".", 1).replace("/", "-") for text in texts]
+    if all(len(text) <= 26 and text[-1:].isdigit() and "+" not in text for text in plain):
+        try:
+            return np.array(plain, dtype="datetime64[us]").astype(np.int64)
+        except ValueError:
+            pass
+    return np.array([parse_time(text) if text else NO_TIME for text in plain], np.int64)
+
+
+def _in_order(pieces: Sequence[Points]) -> Points:
+    """One series that several shapes hold, in the order of the log."""
+    if len(pieces) == 1:
+        return pieces[0]
+    order = np.argsort(np.concatenate([piece.seq for piece in pieces]), kind="stable")
+    wall = state = None
+    if any(piece.wall_time is not None for piece in pieces):
+        times = [p.wall_time if p.wall_time is not None else np.full(len(p.seq), NO_TIME) for p in pieces]
+        wall = np.concatenate(times)[order]
+    if any(piece.state is not None for piece in pieces):
+        states = [p.state if p.state is not None else np.zeros(len(p.seq), np.uint8) for p in pieces]
+        state = np.concatenate(states)[order]
+    return Points(
+        pieces[0].name,
+        np.concatenate([piece.step for piece in pieces])[order],
+        np.concatenate([piece.value for piece in pieces])[order],
+        np.concatenate([piece.seq for piece in pieces])[order],
+        wall,
+        state,
+        rank=pieces[0].rank,
+    )

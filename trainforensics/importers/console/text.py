@@ -1,0 +1,55 @@
+"""Console text before it is understood: colours, carriage returns, glued lines, programs printed before their log."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_ANSI = re.compile(r"\x1b(?:\[[\d;?]*[A-Za-z]|\][^\x07]*\x07|[()][A-Z0-9])")
+_GLUED_RANK = re.compile(r"(?<=[^\n\r])(?=\[rank\d+\]:)")
+_BREAKS = re.compile(r"\r+|\x08+")
+_RECORD_BEGINS = re.compile(
+    r"(?<=\S)(?=\{'|\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d|\s+iteration\s+\d+\s*/|\bsteps?[:=]\s*\d|\bEpoch[: ]+\[?\d)"
+)
+LONG = 16_384
+_PROGRAM = ("import ", "from ", '"""', "#!")
+_RULER = re.compile(r"[=\-*#]{20,}\s*$")
+_CODE = re.compile(r"[{}\"']|\w\(|^\s|#")
+
+
+def plain(text: str) -> str:
+    """Text without colour codes; the lines of ranks that were written into one are parted by carriage returns."""
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
+    return _GLUED_RANK.sub("\r", text) if "[rank" in text else text
+
+
+def pieces(line: str) -> Sequence[str]:
+    """The parts of a line between carriage returns and backspaces; the records of a line of great length."""
+    parts = _BREAKS.split(line) if "\r" in line or "\x08" in line else (line,)
+    if len(line) <= LONG:
+        return parts
+    return [piece for part in parts for piece in (_RECORD_BEGINS.split(part) if len(part) > LONG else (part,))]
+
+
+@dataclass(slots=True)
+class Listing:
+    """Whether the text is the program itself, which some trainers print before their log; a ruler ends it."""
+
+    inside: bool = False
+    over: bool = False  # records have begun: no program follows
+
+    def holds(self, line: str) -> bool:
+        """Whether a line belongs to a program."""
+        if self.over:
+            return False
+        if self.inside:
+            self.inside = _RULER.match(line) is None
+            return True
+        self.inside = line.startswith(_PROGRAM)
+        return self.inside
+
+    def may_end_with(self, line: str) -> bool:
+        """Whether a line inside a program does not look like code, so that it may be the first record behind it."""
+        return self.inside and _CODE.search(line) is None
