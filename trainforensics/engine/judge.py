@@ -157,6 +157,7 @@ def _explain(
         ("blame", lambda found: blame.attach(found, signals, run.batches())),
         ("causes", lambda found: causes.rank(found, signals)),
         ("remedies", lambda found: remedies.prescribe(found, signals)),
+        ("suspects", blame.accuse),
     )
     found: tuple[Incident, ...] = ()
     failed: list[DetectorError] = []
