@@ -57,6 +57,14 @@ def test_the_wall_clock_tells_it() -> None:
     assert abs((found.onset_step or 0) - 301) <= 2
 
 
+def test_short_steps_by_the_clock_are_a_remark() -> None:
+    seconds = 0.01 * noise()
+    seconds[300:] *= 3
+    outcome = judge(make_signals([make_curve(2 + noise(), time=1.7e9 + np.cumsum(seconds))]))
+    assert isinstance(outcome, Fired)
+    assert outcome.findings[0].severity == "low"
+
+
 def test_others_that_moved_are_evidence() -> None:
     pace, util = 5e4 * noise(), np.full(N, 95.0)
     pace[300:] /= 2

@@ -23,7 +23,8 @@ Example:
 
 Parameters:
     slower: factor of the time per unit of work that counts.
-    clock_slower: the same by the wall clock alone, which also holds the pauses of whatever shares the machine.
+    clock_slower: the same by the wall clock alone, which also holds the pauses of whatever shares the machine: a
+        remark (low), and an alarm only from a factor of `clock_alarm` on and for steps of `clock_seconds` or more.
     idle: median GPU utilisation in percent below which a remark is made.
 """
 
@@ -44,6 +45,8 @@ META = Meta(
     params=(
         Param("slower", 1.2, "a fifth; shared networks and clocks wander by a tenth"),
         Param("clock_slower", 1.8, "wall times of a healthy log on a shared machine drift by half"),
+        Param("clock_alarm", 2.5, "steps of milliseconds on a busy machine slow down to half their pace and more"),
+        Param("clock_seconds", 0.2, "shorter steps are at the mercy of whatever else the machine does"),
         Param("idle", 30.0, "practitioners look for a bottleneck outside the device below a third"),
     ),
 )
@@ -62,12 +65,17 @@ def detect(signals: Signals, params: Params) -> Outcome:
         bar = params["clock_slower" if pace.basis == "clock" else "slower"]
         slow = [s for s in slowdowns(pace) if s.factor >= bar]
         if slow:
-            found = tuple(_finding(signals, pace, s, known) for s in slow[:3])
+            found = tuple(_finding(signals, pace, s, known, _doubtful(pace, s, params)) for s in slow[:3])
             return Fired((*found, idle) if idle is not None else found)
     return Fired((idle,)) if idle is not None else Clear()
 
 
-def _finding(signals: Signals, pace: Pace, slow: Slowdown, known: tuple[Pace, ...]) -> Finding:
+def _doubtful(pace: Pace, slow: Slowdown, params: Params) -> bool:
+    quick = slow.before < params["clock_seconds"]
+    return pace.basis == "clock" and (quick or slow.factor < params["clock_alarm"])
+
+
+def _finding(signals: Signals, pace: Pace, slow: Slowdown, known: tuple[Pace, ...], doubtful: bool) -> Finding:
     step = pace.curve.step
     onset, end = int(step[slow.onset]), int(step[slow.end])
     name = pace.logged.name if pace.basis != "clock" else "the wall time per step"
@@ -94,7 +102,7 @@ def _finding(signals: Signals, pace: Pace, slow: Slowdown, known: tuple[Pace, ..
         onset_interval=(int(step[max(slow.onset - 1, 0)]), onset),
         confidence=round(min(0.95, sure), 2),
         summary=text,
-        severity="low" if why else None,
+        severity="low" if why or doubtful else None,
         segment=int(pace.curve.segment[slow.onset]),
         end_step=None if slow.lasting else end,
         recovery="unrecovered" if slow.lasting else "recovered",
