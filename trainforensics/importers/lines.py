@@ -21,12 +21,14 @@ _BOM = b"\xef\xbb\xbf"
 class LineBlocks:
     """Iterates over (bytes, number of the first line); what was lost on the way is in `warnings` afterwards.
 
-    `carriage_returns`: they end a line for the sake of the blocks; only newlines are counted.
+    `carriage_returns`: they end a line for the sake of the blocks; only newlines are counted. `longest_line`: bytes
+    after which a line is cut.
     """
 
     path: Path
     block_bytes: int = BLOCK_BYTES
     carriage_returns: bool = False
+    longest_line: int = _LONGEST_LINE
     warnings: list[ReadWarning] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[tuple[bytes, int]]:
@@ -36,7 +38,7 @@ class LineBlocks:
             cut = data.rfind(b"\n") + 1
             if not cut and self.carriage_returns:
                 cut = data.rfind(b"\r") + 1
-            if not cut and len(data) < _LONGEST_LINE:
+            if not cut and len(data) < self.longest_line:
                 rest = data
                 continue
             block, rest = (data[:cut], data[cut:]) if cut else (data, b"")

@@ -14,6 +14,7 @@ FORMAT = "console"
 
 _NOT_CONSOLE = (".json", ".yaml", ".yml", ".toml", ".csv", ".tsv", ".parquet", ".md", ".html", ".py", ".ini", ".cfg")
 _TAIL_BYTES = 256 * 1024
+_LONGEST_LINE = 32 << 20
 
 
 def sniff(head: Head) -> float:
@@ -32,7 +33,7 @@ def sniff(head: Head) -> float:
 def read(source: Source) -> Iterator[Record]:
     """Stream the points, events and settings in the order of the text."""
     reader = Reader(source)
-    blocks = LineBlocks(source.path, carriage_returns=True)
+    blocks = LineBlocks(source.path, carriage_returns=True, longest_line=_LONGEST_LINE)
     for block, line in blocks:
         yield from reader.block(block.decode("utf-8", "replace"), line)
     yield from reader.end()

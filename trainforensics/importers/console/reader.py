@@ -9,7 +9,7 @@ from typing import Any
 
 from trainforensics.importers.axes import logging_interval, logging_interval_beside
 from trainforensics.importers.base import Config, Record, Source
-from trainforensics.importers.console.bars import Bar, find_bar
+from trainforensics.importers.console.bars import PLAIN_BAR, Bar, find_bar
 from trainforensics.importers.console.clock import Clock
 from trainforensics.importers.console.happenings import Happenings
 from trainforensics.importers.console.points import Collector
@@ -79,15 +79,22 @@ class Reader:
 
     def block(self, text: str, line: int) -> Iterator[Record]:
         """The records of a block of whole lines, of which the first has the number `line`."""
-        alert = True  # the next record must not be taken without thought
+        front, alert = self._front, True
         for number, whole in enumerate(plain(text).split("\n"), line):
-            if not alert and self._is_plain(whole):
-                continue
-            self._catch_up()
-            for piece in pieces(whole):
-                if piece and not piece.isspace():
-                    self._line(piece, number)
-            alert = self._happenings.waits
+            for shape in () if alert else front:  # a further row of a plain shape; the clock is told later
+                found = shape.pattern.match(whole)
+                if found is not None:
+                    shape.rows.append(found.groups())
+                    shape.seqs.append(self._seq)
+                    self._seq += 1
+                    self._latest = shape
+                    break
+            else:
+                self._catch_up()
+                for piece in pieces(whole):
+                    if piece and not piece.isspace():
+                        self._line(piece, number)
+                alert = self._happenings.waits  # the next record must not be taken without thought
         yield from self._flush()
 
     def end(self) -> Iterator[Record]:
@@ -108,18 +115,6 @@ class Reader:
         yield from self._events
         self._events = []
 
-    def _is_plain(self, line: str) -> bool:
-        """Take a line that is a further row of a plain shape; the clock is told later."""
-        for shape in self._front:
-            found = shape.pattern.match(line)
-            if found is not None:
-                shape.rows.append(found.groups())
-                shape.seqs.append(self._seq)
-                self._seq += 1
-                self._latest = shape
-                return True
-        return False
-
     def _catch_up(self) -> None:
         """Tell the clock of the last row that was taken without it."""
         shape, self._latest = self._latest, None
@@ -131,6 +126,9 @@ class Reader:
 
     def _line(self, line: str, number: int) -> None:
         at = line.find("%|")
+        if at >= 0 and (found := PLAIN_BAR.match(line)) is not None:
+            self._bar(Bar(0, 0, int(found[1]), int(found[2])))
+            return
         if at >= 0 and (bar := find_bar(line, at)) is not None:
             self._bar_line(line, bar, number)
             return
