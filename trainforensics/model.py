@@ -380,3 +380,100 @@ class NotApplicable:
 
 
 Outcome = Fired | Clear | NotApplicable
+
+
+# --- what a comparison of two runs, A and B, answers -------------------------------------------------------------
+
+Relation = Literal["identical", "together", "parted", "scaled", "offset", "shifted", "unjudged"]
+Weight = Literal["learning", "other", "incidental"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parting:
+    """A stretch in which a series of A and B stand apart.
+
+    `step` is the first point of it, `interval` spans back to the common step before; `until` is the first common step
+    at which they are together again, None to the end. `size` is their largest distance in widths of their noise, None
+    where there is no noise or a value is not finite; `beyond` the first step at which it is at least one width. `a` and
+    `b` are the values at `step`.
+    """
+
+    step: int
+    interval: tuple[int, int]
+    until: int | None
+    size: float | None
+    beyond: int | None
+    a: float
+    b: float
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesDifference:
+    """One series of A against its counterpart in B on their `common` steps.
+
+    `amount` is the factor (A = amount x B), the offset (A = B + amount) or the steps by which B lags, as `relation`
+    says; partings are those that remain beside it. Of series that began equal, `equal_until` is the last step up to
+    which they are and `unequal_from` the first at which they are not.
+    """
+
+    name: str
+    other: str
+    role: str | None
+    rank: int | None
+    common: int
+    first_step: int
+    last_step: int
+    relation: Relation
+    amount: float | None
+    equal_until: int | None
+    unequal_from: int | None
+    partings: tuple[Parting, ...]
+    text: str
+
+    @property
+    def parted(self) -> Parting | None:
+        """The parting that goes on to the end, else the longest."""
+        return max(self.partings, key=lambda p: float("inf") if p.until is None else p.until - p.step, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigDifference:
+    """A key of the configuration whose value differs; `missing` names the run that does not state it."""
+
+    key: str
+    a: Any
+    b: Any
+    missing: Literal["a", "b"] | None
+    weight: Weight
+
+
+@dataclass(frozen=True, slots=True)
+class DataDifference:
+    """The data of A and B on the `compared` steps that both manifests cover.
+
+    `step` is the first at which they differ, None where none does; `differing` counts such steps; `a` and `b` say what
+    was fed there; `note` says what more is known, or why nothing could be compared (`compared` is 0 then).
+    """
+
+    compared: int
+    step: int | None = None
+    differing: int = 0
+    a: str = ""
+    b: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunDifference:
+    """What sets two runs apart. `finding` is not empty where twins that should be alike are not."""
+
+    a: str
+    b: str
+    summary: str
+    finding: str
+    series: tuple[SeriesDifference, ...]
+    only_a: tuple[str, ...]
+    only_b: tuple[str, ...]
+    config: tuple[ConfigDifference, ...]
+    data: DataDifference
+    notes: tuple[str, ...] = ()

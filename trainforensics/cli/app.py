@@ -18,6 +18,7 @@ COMMANDS = {
     "gate": "gate",
     "blame": "blame",
     "report": "report",
+    "diff": "diff",
     "explain": "explain",
     "import": "import_",
 }

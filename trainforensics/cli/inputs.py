@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
     from trainforensics.engine import Progress
     from trainforensics.model import Index, RunResult
     from trainforensics.store.reader import StoredRun
+
+DIFF_FOLDER = ".diff"
 
 
 def saved_results(path: Path) -> tuple[Index | None, tuple[RunResult, ...], Path]:
@@ -60,6 +64,28 @@ def stored_run(path: Path, settings: Settings, progress: Progress | None) -> Sto
         shown = ", ".join(names[:8]) + (" ..." if len(names) > 8 else "")
         raise UsageError(f"{path}: holds {len(names)} runs ({shown}); give the path of one of them")
     return open_run(out / STORE, names[0])
+
+
+def two_stored_runs(a: Path, b: Path, settings: Settings, progress: Progress | None) -> tuple[StoredRun, StoredRun]:
+    """The runs at two paths, as `stored_run` finds them.
+
+    Logs are imported below `.diff/` in the output folder, each in a store of its own: runs may be named alike, and the
+    store of an analysis stays as it is.
+    """
+    from trainforensics.engine import output  # noqa: PLC0415
+    from trainforensics.report import json  # noqa: PLC0415
+
+    for path in (a, b):
+        if not path.exists():
+            raise UsageError(f"{path}: no such file or folder")
+    if not all(json.is_saved_result(path) for path in (a, b)):
+        output.claim(settings.out)
+        shutil.rmtree(settings.out / DIFF_FOLDER, ignore_errors=True)
+    first, second = (
+        stored_run(path, replace(settings, out=settings.out / DIFF_FOLDER / side), progress)
+        for path, side in ((a, "a"), (b, "b"))
+    )
+    return first, second
 
 
 def _out_folder(folder: Path) -> Path:

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
 from trainforensics.errors import UsageError
-from trainforensics.model import SCHEMA, Blame, Index, RunResult
+from trainforensics.model import SCHEMA, Blame, Index, RunDifference, RunResult
 
 RESULT_NAME = "result.json"
 
@@ -46,6 +46,11 @@ def dump_index(index: Index) -> bytes:
 def dump_blame(blame: Blame) -> bytes:
     """One blame answer, as it stands in an incident."""
     return _bytes(_tree(blame))
+
+
+def dump_difference(difference: RunDifference) -> bytes:
+    """A comparison of two runs."""
+    return _bytes(_tree(difference))
 
 
 def load_run(data: bytes, where: str = RESULT_NAME) -> RunResult:

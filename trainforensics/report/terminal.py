@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from trainforensics.kinds import Severity
-from trainforensics.model import Blame, Incident, Index, RunResult, Verdict
-from trainforensics.report import narrative, text
+from trainforensics.model import Blame, Incident, Index, RunDifference, RunResult, Verdict
+from trainforensics.report import difference, narrative, text
 from trainforensics.report.json import dump_blame
 from trainforensics.report.render import render
 from trainforensics.report.text import one_line
@@ -97,6 +97,29 @@ def blame_lines(blame: Blame) -> Iterable[str]:
 def blame_document(blame: Blame) -> str:
     """A blame answer as JSON, as it stands in an incident of result.json."""
     return dump_blame(blame).decode()
+
+
+def show_difference(found: RunDifference, *, no_color: bool | None = None) -> None:
+    """Print a comparison of two runs on stdout; `no_color` as for `show`."""
+    print(f"A: {one_line(found.a)}\nB: {one_line(found.b)}\n\n{difference.headline(found)}")
+    for remark in difference.remarks(found):
+        print(text.capital(one_line(remark)))
+    _print(_plain_table(difference.SERIES_COLUMNS, difference.series_rows(found)), no_color)
+    for line in difference.left_out(found):
+        print(line)
+    if found.config:
+        _print(_plain_table(difference.CONFIG_COLUMNS, difference.config_rows(found.config)), no_color)
+    print(f"Data: {one_line(difference.data_text(found.data))}")
+
+
+def _plain_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.padding = (0, 2, 0, 0)
+    for name in columns:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
 
 
 def _print(table: Table, no_color: bool | None) -> None:
