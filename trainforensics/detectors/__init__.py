@@ -23,7 +23,8 @@ _FAMILIES = {
     ),
     "generalisation": ("val_divergence", "val_jump", "double_descent", "eval_regression", "eval_invalid"),
     "schedule": ("lr_anomaly", "batch_size_change"),
-    "resume": ("resume_discontinuity", "import_integrity", "checkpoint_failure"),
+    "resume": ("resume_discontinuity", "import_integrity", "scale_mismatch", "checkpoint_failure"),
+    "data": ("data_shift",),
     "cluster": (
         "rank_divergence",
         "straggler",

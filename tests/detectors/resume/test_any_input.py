@@ -10,6 +10,7 @@ from factories import make_curve, make_signals
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trainforensics.detectors.data import data_shift
 from trainforensics.detectors.generalisation import (
     double_descent,
     eval_invalid,
@@ -18,7 +19,7 @@ from trainforensics.detectors.generalisation import (
     val_jump,
 )
 from trainforensics.detectors.monitoring import coverage_gap
-from trainforensics.detectors.resume import import_integrity, resume_discontinuity
+from trainforensics.detectors.resume import import_integrity, resume_discontinuity, scale_mismatch
 from trainforensics.detectors.schedule import batch_size_change, lr_anomaly
 from trainforensics.model import Clear, Event, Fired, NotApplicable
 from trainforensics.signals import Signals
@@ -31,6 +32,8 @@ DETECTORS: tuple[ModuleType, ...] = (
     eval_invalid,
     resume_discontinuity,
     import_integrity,
+    scale_mismatch,
+    data_shift,
     lr_anomaly,
     batch_size_change,
     coverage_gap,
@@ -44,6 +47,9 @@ ROLES = (
     "loss_scale",
     "activation_norm",
     "batch_size",
+    "seq_len",
+    "source",
+    "epoch",
 )
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, 1.0, -1.0, 1e300, -1e300, 5e-324, 1e99, -1e99])
 

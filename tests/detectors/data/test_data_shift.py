@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from factories import make_curve, make_signals
+from numpy.typing import NDArray
+
+from trainforensics.detectors.data import data_shift
+from trainforensics.model import Finding, Fired
+from trainforensics.signals import Curve, Signals
+
+PARAMS = {p.name: p.default for p in data_shift.META.params}
+N, EVERY, AT = 1000, 25, 430
+Floats = NDArray[np.float64]
+
+
+def fall(n: int = N, noise: float = 0.03, seed: int = 0) -> Floats:
+    return 2 + 2 * np.exp(-np.linspace(0, 6, n)) + noise * np.random.default_rng(seed).standard_normal(n)
+
+
+def validation(value: Floats | None = None) -> Curve:
+    values = fall(N // EVERY, 0.01, 1) if value is None else value
+    return make_curve(values, "val_loss", step=EVERY * np.arange(1, len(values) + 1), series_id=1)
+
+
+def findings(signals: Signals) -> tuple[Finding, ...]:
+    outcome = data_shift.detect(signals, PARAMS)
+    return outcome.findings if isinstance(outcome, Fired) else ()
+
+
+def shifted(by: float) -> Curve:
+    value = fall()
+    value[AT:] += by
+    return make_curve(value)
+
+
+@pytest.mark.parametrize("by", [0.3, -0.3])
+def test_training_that_shifts_without_validation(by: float) -> None:
+    found = findings(make_signals([shifted(by), validation()]))
+    assert len(found) == 1
+    assert abs((found[0].onset_step or 0) - AT) <= 10
+
+
+def test_a_shift_that_validation_shares_is_the_models() -> None:
+    value = fall(N // EVERY, 0.01, 1)
+    value[AT // EVERY :] -= 0.3
+    assert not findings(make_signals([shifted(-0.3), validation(value)]))
+
+
+def test_epoch_stairs_and_learning_rate_steps_are_silent() -> None:
+    stairs = fall()
+    stairs[N // 2 :] -= 0.3
+    epoch = make_curve(np.arange(1, N + 1) / AT, "epoch", series_id=2)
+    rate = make_curve(np.where(np.arange(N) < AT, 1e-3, 1e-4), "learning_rate", series_id=3)
+    assert not findings(make_signals([make_curve(stairs), validation()]))
+    assert not findings(make_signals([shifted(-0.3), validation(), epoch]))
+    assert not findings(make_signals([shifted(-0.3), validation(), rate]))
+
+
+def test_a_change_of_length_that_the_loss_follows_and_one_that_it_does_not() -> None:
+    length = make_curve(np.where(np.arange(N) < AT, 512.0, 2048.0), "seq_len", series_id=2)
+    assert [f.onset_step for f in findings(make_signals([shifted(-0.3), length]))] == [AT + 1]
+    assert not findings(make_signals([make_curve(fall()), length]))
+
+
+def test_an_announced_stage_is_low() -> None:
+    stage = make_curve((np.arange(N) >= AT).astype(float), "source", name="data/stage", series_id=2)
+    assert [f.severity for f in findings(make_signals([shifted(-0.3), stage]))] == ["low"]
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.1, 0.4])
+def test_noise_and_overfitting_are_silent(noise: float) -> None:
+    for seed in range(20):
+        over = fall(N // EVERY, 0.01, seed) + np.linspace(0, 0.8, N // EVERY)
+        for value in (fall(N // EVERY, noise / 3, seed), over):
+            assert not findings(make_signals([make_curve(fall(N, noise, seed)), validation(value)]))

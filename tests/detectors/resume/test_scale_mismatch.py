@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from factories import make_curve, make_signals
+from numpy.typing import NDArray
+
+from trainforensics.detectors.resume import scale_mismatch
+from trainforensics.model import Finding, Fired
+from trainforensics.signals import Signals
+
+PARAMS = {p.name: p.default for p in scale_mismatch.META.params}
+N, EVERY = 400, 20
+Floats = NDArray[np.float64]
+
+
+def loss(seed: int = 0) -> Floats:
+    rng = np.random.default_rng(seed)
+    return 1 + 2 * np.exp(-np.arange(N) / 100) + 0.03 * rng.standard_normal(N)
+
+
+def findings(signals: Signals) -> tuple[Finding, ...]:
+    outcome = scale_mismatch.detect(signals, PARAMS)
+    return outcome.findings if isinstance(outcome, Fired) else ()
+
+
+@pytest.mark.parametrize("k", [2.0, 4.0, 0.125])
+def test_a_loss_that_is_suddenly_a_multiple(k: float) -> None:
+    value = loss()
+    value[250:] *= k
+    found = findings(make_signals({"train_loss": value}, config={"gradient_accumulation_steps": 4}))
+    assert [f.onset_step for f in found] == [251]
+    assert ("gradient_accumulation_steps is 4" in found[0].summary) == (k == 4)
+
+
+def test_a_loss_that_is_a_multiple_of_validation_all_along() -> None:
+    validation = make_curve(loss(1)[::EVERY], "val_loss", step=np.arange(1, N, EVERY), series_id=1)
+    assert len(findings(make_signals([make_curve(8 * loss()), validation]))) == 1
+    assert not findings(make_signals([make_curve(loss()), validation]))
+    assert not findings(make_signals([make_curve(1.5 * loss()), validation]))
+    bits = make_curve(validation.value, "val_loss", name="val/bpb", step=validation.step, series_id=1)
+    assert not findings(make_signals([make_curve(3 * loss()), bits]))
+
+
+def test_a_level_that_doubles_without_its_noise_is_none() -> None:
+    value = loss()
+    value[250:] += np.median(value[240:250])
+    assert not findings(make_signals({"train_loss": value}))
+
+
+def test_healthy_curves_are_silent() -> None:
+    for seed in range(50):
+        overfit = np.linspace(1, 3, N // EVERY)
+        validation = make_curve(loss(seed)[::EVERY] * overfit, "val_loss", step=np.arange(1, N, EVERY), series_id=1)
+        assert not findings(make_signals([make_curve(loss(seed)), validation]))

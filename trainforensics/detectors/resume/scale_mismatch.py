@@ -1,0 +1,140 @@
+"""A curve sits at a whole multiple of its counterpart: a scale, not learning.
+
+What it detects:
+    A training loss that steps to a whole multiple (or fraction) of its level within one logged point and keeps
+    training there, its noise grown by the same factor; or one that lies at the same whole multiple of the validation
+    loss from the first evaluation to the last.
+
+Why it matters:
+    Sums instead of means, losses multiplied by gradient accumulation or world size, a changed reduction after an
+    upgrade: nothing happened to the model, but every threshold, clip and comparison is off by that factor.
+
+Evidence:
+    The ratio of the levels, the ratio of the noise, the evaluations at which the multiple holds; a setting of the
+    configuration with that value.
+
+False positives:
+    Losses that really double do not double their noise at once, nor stay at a whole multiple. Validation above training
+    by dropout, packing or over-fitting is no constant whole number.
+
+Example:
+    The loss goes from 1.21 to 4.86 between steps 500 and 505, 4.0 times, and falls on from there.
+
+Parameters:
+    See `META.params`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from trainforensics.detectors.base import Meta, Param, Params
+from trainforensics.kinds import KINDS
+from trainforensics.model import Clear, Evidence, Finding, Fired, Outcome
+from trainforensics.signals import Curve, Signals
+from trainforensics.signals.curve import Floats
+from trainforensics.signals.evaluations import level_up_to, point_noise, usable, validation_curves
+from trainforensics.signals.noise import robust_sigma
+from trainforensics.signals.steps import lasting_steps
+
+META = Meta(
+    kind=KINDS["scale-mismatch"],
+    needs=("train_loss",),
+    uses=("val_loss",),
+    params=(
+        Param("whole", 0.04, "distance of the ratio from a whole number; levels are known to a few per cent"),
+        Param("largest", 64.0, "largest multiple looked for; beyond it every ratio is near a whole number"),
+        Param("noise", 1.7, "factor by which the noise may miss the multiple; it is known from 32 points a side"),
+        Param("spread", 0.05, "spread of train against validation over the evaluations"),
+    ),
+)
+SIDE = 32
+_UNITS = re.compile(r"bpb|bpc|bits|bytes?|chars?|ppl|perplexity|mse|mae|rmse|acc|err")  # no counterparts
+FACTORS = ("accum", "world_size", "num_gpus", "num_devices", "batch_size", "n_gpu")
+
+
+def detect(signals: Signals, params: Params) -> Outcome:
+    """A step within the run first, then the training loss against validation."""
+    curve = signals.curve("train_loss")
+    loss = usable(curve) if curve is not None else None
+    if loss is None or len(loss) < 20 or loss.value.min() <= 0:
+        return Clear()
+    found = list(_steps(signals, loss, params)) or list(_against_validation(signals, loss, params))
+    return Fired(tuple(found)) if found else Clear()
+
+
+def _whole(ratio: float, params: Params) -> int | None:
+    """The whole number (2 or more) that a ratio or its inverse is, if it is one."""
+    if not 1 / params["largest"] <= ratio <= params["largest"]:
+        return None
+    larger = max(ratio, 1 / ratio)
+    k = round(larger)
+    return k if k >= 2 and abs(larger - k) <= min(params["whole"] * k, 0.3) else None
+
+
+def _named(signals: Signals, k: int) -> str:
+    """The setting that has the multiple's value."""
+    names = [key for key, value in signals.config.items() if value == k and any(f in key.lower() for f in FACTORS)]
+    return f"; {names[0]} is {k}" if names else ""
+
+
+def _steps(signals: Signals, loss: Curve, params: Params) -> Iterator[Finding]:
+    for at in lasting_steps(np.log(loss.value)):
+        before, after = loss.value[max(0, at - SIDE) : at], loss.value[at : at + SIDE]
+        ratio = float(np.median(after[:8]) / np.median(before[-8:]))
+        k = _whole(ratio, params)
+        if k is None or len(before) < 8 or len(after) < 8:
+            continue
+        grown = point_noise(after) / max(point_noise(before), 1e-12)
+        if abs(math.log(max(grown, 1e-12) / ratio)) > math.log(params["noise"]):
+            continue
+        step, named = int(loss.step[at]), _named(signals, k)
+        way = f"{k} times" if ratio > 1 else f"a {k}th of"
+        rows = (
+            Evidence(loss.name, step, float(np.median(after[:8])), float(np.median(before[-8:])), f"ratio {ratio:.3f}"),
+            Evidence(loss.name, step, grown, ratio, f"its point-to-point noise changes by {grown:.2g}"),
+        )
+        summary = f"{loss.name} is {way} its former level from step {step} on ({ratio:.3f}), noise included{named}"
+        yield _finding(loss, step, int(loss.step[at - 1]), 0.9 if named else 0.8, summary, rows)
+
+
+def _against_validation(signals: Signals, loss: Curve, params: Params) -> Iterator[Finding]:
+    for curve in validation_curves(signals)[:1]:
+        units = [set(_UNITS.findall(series.name.lower())) for series in (loss, curve)]
+        if len(curve) < 5 or curve.value.min() <= 0 or units[0] != units[1]:
+            continue
+        level = level_up_to(loss, curve.step)
+        known = np.isfinite(level)
+        ratios: Floats = level[known] / curve.value[known]
+        if len(ratios) < 5 or float(np.ptp(np.log(curve.value[known]))) < 4 * params["spread"]:
+            continue  # where nothing moved, any two constants have a constant ratio
+        ratio = float(np.median(ratios))
+        k = _whole(ratio, params)
+        if k is None or robust_sigma(np.log(ratios)) > params["spread"] or _whole(float(ratios[0]), params) != k:
+            continue
+        step, named = int(loss.step[0]), _named(signals, k)
+        pair = (loss.name, curve.name) if ratio > 1 else (curve.name, loss.name)
+        text = f"{pair[0]} is {k} times {pair[1]} at all {len(ratios)} evaluations (median {max(ratio, 1 / ratio):.3f})"
+        rows = (Evidence(loss.name, int(curve.step[0]), float(level[known][0]), float(curve.value[known][0]), text),)
+        yield _finding(loss, step, step, 0.8 if named else 0.65, text + named, rows)
+
+
+def _finding(
+    loss: Curve, step: int, before: int, confidence: float, summary: str, rows: tuple[Evidence, ...]
+) -> Finding:
+    return Finding(
+        kind="scale-mismatch",
+        series=loss.name,
+        role="train_loss",
+        onset_step=step,
+        onset_interval=(before, step),
+        occurrences=(step,),
+        peak_step=step,
+        confidence=confidence,
+        summary=summary,
+        evidence=rows,
+    )
