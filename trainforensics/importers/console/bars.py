@@ -9,10 +9,10 @@ from dataclasses import dataclass
 PLAIN_BAR = re.compile(r"\s*\d{1,3}%\|[^|]*\|\s*(\d+)/(\d+)\s*\[[\d:<, ?.]*(?:it/s|s/it)\]\s*$")
 _TAIL = re.compile(
     r"\|[^|]*\|\s*(?P<n>\d+(?:\.\d+)?[kMG]?)/(?P<total>\d+(?:\.\d+)?[kMG]?)\s*"
-    r"\[(?:[\d:?.<, dayshm]*)(?:,\s*(?P<rate>[\d.?]*\s*[\w/]+))?"
+    r"\[(?:[\d:?.<, dayshm]*)(?:,?\s*(?P<rate>[\d.?]*\s*[A-Za-z]+/[A-Za-z]+)(?=[,\]]|\s*$))?"
     r"(?P<rest>[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*)(?:\]|$)"
 )
-_DESCRIPTION = re.compile(r"(?:^|[\])}]|\s{2,})(?P<text>[^\])}{]{0,60}?)\s*\d{1,3}$")
+_DESCRIPTION = re.compile(r"(?:^|[\])}]|\s{2,})(?P<text>[^\])}{]{0,120}?)\s*\d{1,3}$")
 _STEP_UNITS = re.compile(
     r"(?:\?|[\d.]+)?\s*(?:(?:it|steps?|batch(?:es)?|ba|iter|b|updates?)/s|s/(?:it|steps?|batch(?:es)?|ba|iter|b|updates?))$"
 )
@@ -20,8 +20,9 @@ _RATES = ("it/s", "s/it", "?")
 _EPOCH = re.compile(r"epochs?[ :=#\[(]*(\d+)", re.IGNORECASE)
 _HELD_OUT = re.compile(r"\b(?:val|valid|validat\w*|eval|evaluat\w*|test|testing|sanity\w*|predict\w*)\b", re.IGNORECASE)
 _NO_TRAINING = re.compile(
-    r"load|download|shard|map|token|filter|generat|process|cache|copy|convert|prepar", re.IGNORECASE
+    r"\b(?:load|download|shard|map\b|token|filter|generat|process|preprocess|cach|copy|convert|prepar)", re.IGNORECASE
 )
+_METRIC = re.compile(r"[A-Za-z_]\w*\W{1,3}(?:[-+]?\d*\.\d|nan\b|inf\b)", re.IGNORECASE)
 _SUFFIX = {"k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 
 
@@ -29,7 +30,7 @@ _SUFFIX = {"k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 class Bar:
     """A bar as drawn once. `start`, `end`: its span in the line; `percent`: where its percentage ends.
 
-    `postfix`: what the program put behind the rate.
+    `postfix`: the numbers that the program put behind the rate or before the percentage.
     """
 
     start: int
@@ -49,25 +50,26 @@ def find_bar(line: str, at: int) -> Bar | None:
         return None
     count, total, rate, rest = tail.groups()
     start, text = _description(line, at)
-    if (rate and not rate.endswith(_RATES) and not _STEP_UNITS.match(rate)) or (text and _NO_TRAINING.search(text)):
+    said = _METRIC.search(text) is not None
+    if (rate and not rate.endswith(_RATES) and not _STEP_UNITS.match(rate)) or (not said and _NO_TRAINING.search(text)):
         return Bar(start, tail.end(), percent=at)
-    epoch = _EPOCH.search(text) if text else None
-    held_out = bool(text) and _HELD_OUT.search(text) is not None
+    epoch = _EPOCH.search(text)
+    behind = rest.lstrip(" ,")
     return Bar(
         start,
         tail.end(),
         _number(count),
         _number(total),
         int(epoch[1]) if epoch else None,
-        held_out,
-        rest.lstrip(" ,"),
+        _HELD_OUT.search(text) is not None and not said,
+        f"{text.rstrip(': ')}, {behind}" if said else behind,
         at,
     )
 
 
 def _description(line: str, at: int) -> tuple[int, str]:
     """Where the bar begins, and what stands before its percentage."""
-    head = line[max(0, at - 80) : at]
+    head = line[max(0, at - 160) : at]
     if head.strip().isdigit():
         return at - len(head), ""
     found = _DESCRIPTION.search(head)

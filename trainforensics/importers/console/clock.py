@@ -45,9 +45,13 @@ class Clock:
         """Whether nothing but rows was counted so far."""
         return self.axis is None or self.axis.name.startswith("row")
 
+    def named(self, name: str) -> None:
+        """The log states its step under this name."""
+        self._note(Axis(name.split("/", maxsplit=1)[0] if name.endswith("max_steps") else name, "step"))
+
     def declared(self, raw: int, name: str, epoch: int | None = None, total: int = 0) -> int:
         """The step of a record that states it. A count that starts again with every epoch is continued."""
-        self._note(Axis(name.split("/", maxsplit=1)[0] if name.endswith("max_steps") else name, "step"))
+        self.named(name)
         if epoch is None or is_global(name):
             self.step = raw
             self.planned = total or self.planned

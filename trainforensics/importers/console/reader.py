@@ -54,7 +54,8 @@ class Reader:
     _known: list[Shape] = field(default_factory=list)  # every shape, in the order of learning
     _front: list[Shape] = field(default_factory=list)  # plain ones, tried first
     _shapes: list[Shape] = field(default_factory=list)  # the last one used first
-    _behind_bars: list[Shape] = field(default_factory=list)
+    _train_bars: list[Shape] = field(default_factory=list)  # of the numbers that bars show
+    _held_out_bars: list[Shape] = field(default_factory=list)
     _latest: Shape | None = None  # whose last row the clock does not know yet
     _unknown: set[tuple[str, bool]] = field(default_factory=set)
     _settings: dict[str, Any] = field(default_factory=dict)
@@ -64,6 +65,7 @@ class Reader:
     _main_seen: bool = False  # since the last printed dictionary
     _last_bar: int | None = None
     _bar_offset: int = 0
+    _ahead: int = 0  # steps by which the bar is ahead of the step that it declares
     _waiting: Shape | None = None  # its last row takes its step from the bar drawn next
     _seq: int = 0
     _interval_known: bool = False
@@ -291,7 +293,12 @@ class Reader:
     # --- progress bars -------------------------------------------------------------------------------------------
 
     def _bar(self, bar: Bar) -> None:
-        if not bar.total or bar.held_out:
+        if not bar.total:
+            return
+        said = "=" in bar.postfix or ":" in bar.postfix
+        if bar.held_out:
+            if said and bar.count == bar.total:
+                self._behind(bar, self.clock.step or 0)
             return
         previous = self._bars.get(bar.total, 0)
         self._bars[bar.total] = bar.count
@@ -304,13 +311,15 @@ class Reader:
         elif self._main is None and not self.records:
             self.clock.step = bar.count
         self._waiting = None
-        if "=" in bar.postfix or ":" in bar.postfix:
-            self._behind(bar, previous)
+        if said:
+            if bar.count < previous and previous >= _FINISHED * bar.total:
+                self._bar_offset += bar.total
+            self._behind(bar, None)
 
-    def _behind(self, bar: Bar, previous: int) -> None:
-        """The numbers behind a bar are a record."""
+    def _behind(self, bar: Bar, step: int | None) -> None:
+        """The numbers of a bar are a record: of the step that it declares, else of the one that the bar counts."""
         found = None
-        for shape in self._behind_bars:
+        for shape in self._held_out_bars if bar.held_out else self._train_bars:
             found = shape.pattern.match(bar.postfix)
             if found is not None:
                 break
@@ -319,18 +328,30 @@ class Reader:
             if not isinstance(learned, Shape):
                 return
             shape, found = learned, learned.pattern.match(bar.postfix)
-            self._behind_bars.append(shape)
+            shape.validation |= bar.held_out
+            (self._held_out_bars if bar.held_out else self._train_bars).append(shape)
             self._known.append(shape)
         if found is None or not shape.values:
             return
-        if bar.epoch is not None:
-            step = self.clock.iterated(bar.count, bar.total, bar.epoch)
-        else:
-            if bar.count < previous and previous >= _FINISHED * bar.total:
-                self._bar_offset += bar.total
-            step = self.clock.barred(bar.count + self._bar_offset, bar.total)
+        if step is None:
+            step = self._bar_step(bar, shape, found.groups())
         self._events += self._happenings.reached(step)
         self._append(shape, found.groups(), step, again=True)
+
+    def _bar_step(self, bar: Bar, shape: Shape, groups: tuple[str | None, ...]) -> int:
+        if shape.step:
+            self.clock.named(shape.step_name)
+        if bar.epoch is not None:
+            counted = self.clock.iterated(bar.count, bar.total, bar.epoch)
+        else:
+            counted = self.clock.barred(bar.count + self._bar_offset, bar.total)
+        if not shape.step:
+            return counted
+        declared = groups[shape.step - 1] or ""
+        if "e" not in declared:  # else rounded: tqdm shows three digits
+            self._ahead = counted - whole_number(declared)
+        self.clock.step = counted - self._ahead
+        return self.clock.step
 
 
 def whole_number(text: str | None) -> int:

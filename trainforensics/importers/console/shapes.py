@@ -35,6 +35,7 @@ _SAYS_HELD_OUT = re.compile(r"\b(?:valid|validation|eval|evaluation|test)\b(?!_)
 _TAGGED = re.compile(r"\w+[_\d]\w*")
 _QUOTED = re.compile(r"['\"]")
 _METRIC = re.compile(r"loss|reward|score|acc(?:uracy)?\b|error|norm|\blr\b|kl\b|entropy", re.IGNORECASE)
+_WHOLE = re.compile(r"\d+(?:\.0*)?(?:e\+\d+)?|\d\.\d+e\+\d+|\d{1,3}(?:,\d{3})+")
 _MODE = re.compile(r"\((\w+)\)$")
 _KERAS = re.compile(r"\s*(?:\d+/\d+\s*(?:[\[━]|-\s)|\d+m?s(?: \d+m?s/\w+)?\s+-\s)")
 _PLURAL = frozenset({"steps", "iterations", "iters", "epochs", "batches", "updates", "timesteps"})
@@ -101,7 +102,7 @@ def learn(line: str, *, bar: bool = False, under_header: bool = False, counted: 
     line = line[:_LONGEST_RECORD]
     prefix = prefix_of(line)
     start, end = prefix.end, len(line)
-    brace = _dictionary(line, start)
+    brace = None if bar else _dictionary(line, start)
     if brace is not None:
         start, end = brace
     items = find_items(line, start, end)
@@ -220,7 +221,7 @@ def _part(item: Item, after: Item | None, line: str, dictionary: bool) -> _Part:
     held_out = proper and any(_SPLITS.get(word) for word in (*head, mode[1].lower() if mode else ""))
     names = (f"{folder}/{last}", joined, words[-1])
     trust = min((STEP_TRUST[name] for name in names if name in STEP_TRUST), default=_NO_TRUST)
-    whole = item.share or line[item.start : item.end].removesuffix(".0").isdigit()
+    whole = item.share or _WHOLE.fullmatch(line, item.start, item.end) is not None
     counted = after is not None and after.share and not after.name
     split = last in _SPLITS
     if item.share and (not item.name or (held_out and trust < _NO_TRUST) or (split and not counted)):

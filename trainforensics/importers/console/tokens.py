@@ -39,6 +39,7 @@ _IN_BRACKETS = (
     r"(?:global[_ ])?rank[_ :]*\d+[^\]\[]*",
     r"(?:default|gpu[_ :]*|cuda:)\d+",
     r"\d+(?=\]:)|\d+,\d+",
+    r"(?!\s*(?:global_)?(?:step|iter|epoch|batch))[\w.-]*[a-z][\w.-]*:\d+",  # torchrun's host and local rank
 )
 _PREFIXES = (
     rf"\[\s*(?:{'|'.join(_IN_BRACKETS)})\s*\](?:<std(?:out|err)>)?:?",
