@@ -12,6 +12,7 @@ from trainforensics.signals.departure import departure
 from trainforensics.signals.excursions import Excursion, excursions
 from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.run import Signals
+from trainforensics.signals.trend import moving_median
 
 MIN_POINTS = 30
 LASTING_SHARE, LASTING_POINTS = 0.05, 8
@@ -19,6 +20,7 @@ START_SHARE = 0.1  # KL grows from nothing and entropy falls fast at first
 # Implicit rewards of preference optimisation: that of rejected answers falls, and that of chosen ones may.
 _PREFERENCE = re.compile(r"chosen|rejected|margin|accurac", re.IGNORECASE)
 SUDDEN_SHARE = 0.1  # of the log
+BEST = 5.0  # standard errors; the best of many windows is 2 above the rest by chance
 VISIBLE = 3.0  # widths of the point-to-point noise
 
 
@@ -101,6 +103,18 @@ def rises(signals: Signals, role: str, step: int) -> bool:
     curve, before, late = change
     noise = robust_sigma(np.diff(curve.value)) / np.sqrt(2)
     return bool(late - before > VISIBLE * 1.2533 * noise * np.sqrt(2 / max(5, len(curve) // 20)))
+
+
+def below_best(signals: Signals, role: str) -> bool:
+    """Whether a series ends below the best level it has had, beyond its noise."""
+    curve = signals.curve(role)
+    curve = curve.only_finite() if curve is not None else None
+    if curve is None or len(curve) < MIN_POINTS:
+        return False
+    width = max(5, len(curve) // 10)
+    best = float(moving_median(curve.value, width).max())
+    noise = robust_sigma(np.diff(curve.value)) / np.sqrt(2)
+    return bool(best - np.median(curve.value[-width:]) > BEST * 1.2533 * noise * np.sqrt(2 / width))
 
 
 def level_change(signals: Signals, role: str, step: int) -> tuple[Curve, float, float] | None:

@@ -82,7 +82,8 @@ def _routing(experts: tuple[Series, ...], step: Ints, share: Floats) -> Routing:
     smooth = np.vstack([_average(row, width) for row in share])
     late = max(SMOOTH_POINTS, int(LATE_SHARE * len(step)))
     winner = int(np.argmax(np.median(share[:, -late:], axis=1)))
-    noise = robust_sigma(np.diff(share[winner])) / np.sqrt(2 * width)
+    # shares of few tokens are so coarse that most differences are zero: a robust scale would be zero as well
+    noise = float(np.std(np.diff(share[winner]))) / np.sqrt(2 * width)
     return Routing(experts, step, smooth, winner, noise)
 
 

@@ -62,7 +62,7 @@ def test_an_entropy_that_is_spent_for_nothing() -> None:
     values = run()
     values["entropy"] = np.where(T < 0.4, 0.7, 0.7 * np.exp(-15 * np.minimum(T - 0.4, 0.3)))
     values["entropy"] *= np.exp(0.03 * np.random.default_rng(2).standard_normal(N))
-    values["reward"] = np.minimum(values["reward"], 0.45 + 0.05 * np.random.default_rng(3).standard_normal(N))
+    values["reward"] -= 0.3 * np.maximum(0, T - 0.5)
     found = one(judge(values))
     assert found.role == "entropy"
     assert 150 <= (found.onset_step or 0) <= 200
@@ -81,7 +81,7 @@ def test_ordinary_runs_are_quiet(nature: str) -> None:
             values["reward"] += 0.5 * rng.standard_normal(N)
         elif nature == "saturated":
             values["reward"] = np.minimum(2 * values["reward"], 1)
-            values["entropy"] = 0.7 * np.exp(-3 * T)
+            values["entropy"] = 0.7 * np.exp(-4 * T)
         elif nature == "wandering":
             values["reward"] += 0.1 * np.convolve(rng.standard_normal(N + 29), np.ones(30) / 30**0.5, "valid")
         assert isinstance(judge(values), Clear), seed

@@ -62,6 +62,7 @@ _LARGEST = re.compile(r"max|vio", re.IGNORECASE)
 MIN_POINTS = 40
 SETTLED = 0.1  # of the log
 BEYOND = 6.0  # widths of the averaged share's noise: the largest of many experts reaches 3 by chance
+NARROWER = 0.9  # of the experts in effective use before: of many, one may double its share and change nothing
 EVEN = 0.8  # share of the experts in effective use that ordinary imbalance leaves
 
 
@@ -84,6 +85,7 @@ def _collapsed(c: Concentration, params: Params) -> bool:
     if c.after - fair < BEYOND * c.routing.noise:
         return False
     grown = c.after > params["grown"] * max(c.before, fair) and c.after > params["fair"] * fair
+    grown = grown and c.few < NARROWER * c.many
     return grown or c.few < params["effective"] * max(c.many, EVEN * experts)
 
 

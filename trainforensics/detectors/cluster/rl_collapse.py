@@ -32,7 +32,7 @@ from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome, Precursor
 from trainforensics.signals import Signals
-from trainforensics.signals.policy import Move, exhausted, lasting_change, level_change, reward_fall, rises
+from trainforensics.signals.policy import Move, below_best, exhausted, lasting_change, level_change, reward_fall, rises
 
 META = Meta(
     kind=KINDS["rl-collapse"],
@@ -53,7 +53,9 @@ def detect(signals: Signals, params: Params) -> Outcome:
     if all(len(curve) < 30 for curve in signals.curves("reward")):
         return NotApplicable("too few points of reward", "reward, KL and entropy at every update")
     fall = reward_fall(signals, params["lost"])
-    spent = lasting_change(signals, "entropy", params["entropy_left"]) or exhausted(signals, params["entropy_gone"])
+    spent = lasting_change(signals, "entropy", params["entropy_left"])
+    if spent is None and below_best(signals, "reward"):  # a policy that solved its task needs no entropy
+        spent = exhausted(signals, params["entropy_gone"])
     moves = {
         "kl": lasting_change(signals, "kl", params["kl_surge"] / (2 if fall else 1)),
         "entropy": spent or (lasting_change(signals, "entropy", 2.0) if fall else None),
