@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.detect import rivals
@@ -45,10 +47,15 @@ def by_rivals(corpus: Sequence[Case], bin_: Path, work: Path) -> tuple[list[Tool
         convert(case.signals, work / case.label.run / "metrics.jsonl")
     for rival in RIVALS:
         if rival.installed(bin_):
-            tools.append(_score(rival, corpus, [rival.ask(bin_, case.folder) for case in corpus], ""))
-            converted = [rival.ask(bin_, work / case.label.run) for case in corpus]
+            tools.append(_score(rival, corpus, _answers(rival, bin_, [case.folder for case in corpus]), ""))
+            converted = _answers(rival, bin_, [work / case.label.run for case in corpus])
             tools.append(_score(rival, corpus, converted, ", converted logs"))
     return tools, [rival.name for rival in RIVALS if not rival.installed(bin_)]
+
+
+def _answers(rival: Rival, bin_: Path, folders: Sequence[Path]) -> list[Answer]:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # the threads wait for processes
+        return list(pool.map(lambda folder: rival.ask(bin_, folder), folders))
 
 
 def _score(rival: Rival, corpus: Sequence[Case], answers: Sequence[Answer], note: str) -> ToolScore:
