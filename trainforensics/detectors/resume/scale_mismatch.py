@@ -47,6 +47,7 @@ META = Meta(
     uses=("val_loss",),
     params=(
         Param("whole", 0.04, "distance of the ratio from a whole number; levels are known to a few per cent"),
+        Param("steady", 0.015, "the same against validation, where many evaluations average"),
         Param("largest", 64.0, "largest multiple looked for; beyond it every ratio is near a whole number"),
         Param("noise", 1.7, "factor by which the noise may miss the multiple; it is known from 32 points a side"),
         Param("spread", 0.05, "spread of train against validation over the evaluations"),
@@ -67,13 +68,13 @@ def detect(signals: Signals, params: Params) -> Outcome:
     return Fired(tuple(found)) if found else Clear()
 
 
-def _whole(ratio: float, params: Params) -> int | None:
+def _whole(ratio: float, tolerance: float, params: Params) -> int | None:
     """The whole number (2 or more) that a ratio or its inverse is, if it is one."""
     if not 1 / params["largest"] <= ratio <= params["largest"]:
         return None
     larger = max(ratio, 1 / ratio)
     k = round(larger)
-    return k if k >= 2 and abs(larger - k) <= min(params["whole"] * k, 0.3) else None
+    return k if k >= 2 and abs(larger - k) <= min(tolerance * k, 0.3) else None
 
 
 def _named(signals: Signals, k: int) -> str:
@@ -86,7 +87,7 @@ def _steps(signals: Signals, loss: Curve, params: Params) -> Iterator[Finding]:
     for at in lasting_steps(np.log(loss.value)):
         before, after = loss.value[max(0, at - SIDE) : at], loss.value[at : at + SIDE]
         ratio = float(np.median(after[:8]) / np.median(before[-8:]))
-        k = _whole(ratio, params)
+        k = _whole(ratio, params["whole"], params)
         if k is None or len(before) < 8 or len(after) < 8:
             continue
         grown = point_noise(after) / max(point_noise(before), 1e-12)
@@ -112,9 +113,11 @@ def _against_validation(signals: Signals, loss: Curve, params: Params) -> Iterat
         ratios: Floats = level[known] / curve.value[known]
         if len(ratios) < 5 or float(np.ptp(np.log(curve.value[known]))) < 4 * params["spread"]:
             continue  # where nothing moved, any two constants have a constant ratio
-        ratio = float(np.median(ratios))
-        k = _whole(ratio, params)
-        if k is None or robust_sigma(np.log(ratios)) > params["spread"] or _whole(float(ratios[0]), params) != k:
+        ratio = float(np.median(ratios[len(ratios) // 2 :]))  # early on, training lags behind over each stretch
+        k = _whole(ratio, params["steady"], params)
+        if k is None or robust_sigma(np.log(ratios)) > params["spread"]:
+            continue
+        if _whole(float(ratios[0]), params["whole"], params) != k:
             continue
         step, named = int(loss.step[0]), _named(signals, k)
         pair = (loss.name, curve.name) if ratio > 1 else (curve.name, loss.name)
