@@ -60,7 +60,7 @@ def test_the_table_speaks_of_known_kinds_only() -> None:
 def test_chains_end_in_a_root_of_the_highest_severity(drawn: list[tuple[str, int, bool]]) -> None:
     findings = [finding(kind, onset, onset + 50 if ends else None) for kind, onset, ends in drawn]
     made = {i.id: i for i in build(findings, make_signals({"train_loss": [3.0, 2.0, 1.0] * 400}))}
-    assert len(made) == len(findings)
+    assert len(made) <= len(findings)  # some are taken in by others
     for incident in made.values():
         here, seen = incident, {incident.id}
         while here.caused_by is not None:

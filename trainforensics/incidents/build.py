@@ -74,13 +74,15 @@ def _cost(finding: Finding, signals: Signals) -> Cost:
     curve = signals.curve("train_loss") or max(signals.every_curve(), key=len, default=None)
     if finding.onset_step is None or curve is None or not len(curve):
         return Cost()
-    last = int(curve.step[-1]) if finding.end_step is None else finding.end_step
+    ended = finding.end_step is not None
+    last = finding.end_step if finding.end_step is not None else int(curve.step[-1])
     if last <= finding.onset_step:
         return Cost()
     seconds = _gain(curve, curve.time, finding.onset_step, last)
     counted = signals.curve("tokens_seen")
     tokens = _gain(counted, counted.value, finding.onset_step, last) if counted is not None else None
-    return Cost(last - finding.onset_step, None if tokens is None else int(tokens), seconds)
+    steps = last - finding.onset_step + (0 if ended else curve.cadence)  # the last step of the log is lost as well
+    return Cost(steps, None if tokens is None else int(tokens), seconds)
 
 
 def _gain(curve: Curve, values: np.ndarray, first: int, last: int) -> float | None:

@@ -20,20 +20,25 @@ _EVAL = frozenset({"val-divergence", "val-jump", "eval-regression", "eval-invali
 _GRADIENTS = frozenset(
     {"gradient-explosion", "vanishing-gradient", "clip-saturation", "update-ratio", "activation-outlier"}
 )
+_PACE = frozenset({"straggler", "throughput-drop", "hang"})
 _DYNAMICS = _LOSS | _NON_FINITE | _SCALER | _EVAL | _GRADIENTS
 
 # cause -> what it can bring about; the order is the precedence among causes of one effect
 EFFECTS: dict[str, frozenset[str]] = {
-    "hardware-fault": _DYNAMICS | {"straggler", "throughput-drop", "hang", "rank-divergence"},
+    "hardware-fault": _DYNAMICS | _PACE | {"rank-divergence", "checkpoint-failure", "clock-skew"},
     "scale-mismatch": _LOSS | _GRADIENTS | _EVAL | {"data-shift", "resume-discontinuity"},
-    "resume-discontinuity": _DYNAMICS | {"data-shift", "lr-anomaly", "rank-divergence"},
-    "lr-anomaly": _DYNAMICS | {"expert-collapse", "attention-collapse"},
-    "batch-size-change": _LOSS | _GRADIENTS | {"throughput-drop"},
-    "data-shift": _LOSS | _GRADIENTS | _EVAL,
-    "rank-divergence": _DYNAMICS,
-    "expert-collapse": _LOSS | _GRADIENTS | _EVAL,
+    "resume-discontinuity": _DYNAMICS | _PACE | {
+        "data-shift", "lr-anomaly", "rank-divergence", "rl-collapse", "expert-collapse",
+    },
+    "lr-anomaly": _DYNAMICS | {"expert-collapse", "attention-collapse", "rl-collapse"},
+    "batch-size-change": _LOSS | _GRADIENTS | {"throughput-drop", "memory-growth"},
+    "data-shift": _LOSS | _GRADIENTS | _EVAL | {"periodic-data-order", "expert-collapse"},
+    "rank-divergence": _DYNAMICS | {"straggler"},
+    "expert-collapse": _LOSS | _GRADIENTS | _EVAL | {"throughput-drop"},
     "attention-collapse": _LOSS | _GRADIENTS | _EVAL | _NON_FINITE,
-    "rl-collapse": _LOSS | _GRADIENTS | _EVAL,
+    "rl-collapse": _LOSS | _GRADIENTS | _EVAL | {"throughput-drop"},
+    "memory-growth": _PACE | {"checkpoint-failure"},
+    "straggler": frozenset({"throughput-drop"}),
     "instant-burst": _NON_FINITE | _SCALER | _EVAL | _GRADIENTS | {"divergence", "plateau"},
     "gradual-rise": _NON_FINITE | _SCALER | _EVAL | _GRADIENTS | {"divergence", "plateau", "instant-burst"},
     "divergence": _NON_FINITE | _SCALER | _EVAL | _GRADIENTS | {"plateau", "oscillation"},
@@ -46,7 +51,7 @@ EFFECTS: dict[str, frozenset[str]] = {
     "vanishing-gradient": frozenset({"plateau", "underflow"}),
     "underflow": frozenset({"plateau", "vanishing-gradient", "update-ratio"}),
     "oscillation": frozenset({"instant-burst", "gradual-rise", "gradient-explosion", "val-jump"}),
-    "periodic-data-order": frozenset({"instant-burst", "oscillation"}),
+    "periodic-data-order": _BLOW_UP | {"plateau"},
     "bad-start": frozenset({"nan-onset", "loss-zero", "gradient-explosion", "plateau"}),
     "val-divergence": frozenset({"eval-regression", "val-jump"}),
     "val-jump": frozenset({"eval-regression", "val-divergence"}),

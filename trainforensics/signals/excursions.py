@@ -121,11 +121,15 @@ def _measure(series: Pyramid, candidate: Candidate, limit: int, undo: Callable[[
         return None
     climb, floor = undo(smooth[onset : peak + 1]), float(undo(before))
     rise = int(np.argmax(climb >= floor + 0.5 * (climb[-1] - floor)))
+    sudden = rise <= FEW_POINTS
+    if sudden and len(shortly_before):  # a burst is told against the level it came from, a rise against its ground
+        before = float(np.median(shortly_before))
+        height, floor = float(smooth[peak]) - before, float(undo(before))
     end = first + calm if calm >= 0 else limit - 1
     after = float(np.median(series.values[end : end + WINDOW * scale]))
     returned = turn < len(smooth) or calm >= 0
     return Excursion(
-        shape="burst" if rise <= FEW_POINTS else "rise",
+        shape="burst" if sudden else "rise",
         onset=first + onset,
         knee=first + onset + _knee(smooth[onset : peak + 1], before, height),
         peak=first + peak,
