@@ -250,6 +250,21 @@ def test_other_text_is_an_event_and_no_scalar_is_lost_to_its_step_0(tmp_path: Pa
     assert [(event.kind, event.text) for event in only(records, Event)] == [("text", "note: it is done")]
 
 
+@pytest.mark.parametrize(
+    ("tag", "text", "kind"),
+    [
+        ("checkpoint", "saved checkpoint step-150.pt", "checkpoint"),
+        ("checkpoint", "step-150.pt was saved", "checkpoint"),
+        ("log", "failed to save checkpoint: no space left", "checkpoint-failed"),
+        ("samples", "saved checkpoint\nand so the tale went on", "text"),
+        ("samples", "it saved the checkpoint " * 20, "text"),
+    ],
+)
+def test_a_message_written_as_text_is_the_event_it_tells_of(tmp_path: Path, tag: str, text: str, kind: str) -> None:
+    records = written(tmp_path, text_event(tag, text, step=150))
+    assert [(event.kind, event.step) for event in only(records, Event)] == [(kind, 150)]
+
+
 def test_hyperparameters_plugin_is_configuration(tmp_path: Path) -> None:
     from tensorboard.plugins.hparams import plugin_data_pb2  # noqa: PLC0415
 

@@ -17,6 +17,7 @@ from trainforensics.importers import protowire as wire
 from trainforensics.importers import tfrecord
 from trainforensics.importers.base import Config, Head, Points, Record, Source, open_binary
 from trainforensics.importers.framing import MAX_WARNINGS, summarise
+from trainforensics.importers.messages import event_kind
 from trainforensics.importers.tfevents import Columns, Scalars, decode
 from trainforensics.importers.tfsummary import Number, Text, decode_value
 from trainforensics.importers.times import NO_TIME
@@ -34,6 +35,7 @@ _PLAIN_FOLDER = re.compile(
     r"|[\d._:T-]+|[A-Z][a-z]{2}\d{1,2}_\d\d-\d\d-\d\d.*",
     re.IGNORECASE,
 )
+_MESSAGE = 300  # characters; a longer text is a sample or a description, whatever words it holds
 _RANK_FOLDER = re.compile(r"(?:rank|worker|proc(?:ess)?|gpu|device)[_-]?(\d+)", re.IGNORECASE)
 
 
@@ -173,9 +175,15 @@ class _EventFile:
                     if isinstance(found, Number):
                         self._scalars.add(found.name, index, event.step, event.wall_time, found.value)
                     elif isinstance(found, Text):
-                        yield Event("text", text=found.text, **about)
+                        yield Event(_told(found.text), text=found.text, **about)
                     else:
                         yield Config(found)
+
+
+def _told(text: str) -> str:
+    """The kind of event that a text tells of, "text" where it is no message of one line."""
+    is_message = len(text) <= _MESSAGE and "\n" not in text.strip()
+    return (event_kind(text) if is_message else None) or "text"
 
 
 class _SampleClock:

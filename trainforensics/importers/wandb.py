@@ -13,6 +13,7 @@ from trainforensics.importers import leveldb, wandb_axis
 from trainforensics.importers import protowire as wire
 from trainforensics.importers.base import Config, Head, Identity, Points, Record, Source, open_binary
 from trainforensics.importers.framing import MAX_WARNINGS, summarise
+from trainforensics.importers.messages import event_kind
 from trainforensics.importers.times import NO_TIME
 from trainforensics.importers.wandb_items import Column, Columns, nested, path_of, split, text
 from trainforensics.importers.wandb_messages import message_class
@@ -128,7 +129,8 @@ class _RunFile:
         elif what == "exit":
             self._event(number, "exit", f"exit code {record.exit_code}")
         elif what == "alert":
-            self._event(number, "alert", f"{text(record.title)}: {text(record.text)}")
+            message = f"{text(record.title)}: {text(record.text)}"
+            self._event(number, event_kind(message) or "alert", message)
         elif what == "preempting":
             self._event(number, "preemption", "the run was about to be preempted")
 
