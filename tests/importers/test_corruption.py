@@ -208,6 +208,17 @@ EVENT = tensor_event("loss", 3, 0.5).SerializeToString()
 ROW = history_record({"_step": 1, "loss": 0.5, "h.a": 1, "text": "x"}).SerializeToString()
 
 
+def test_a_tensor_of_a_type_that_does_not_exist_is_reported_with_its_place(tmp_path: Path) -> None:
+    event = tensor_event("loss", 3, 0.5)
+    event.summary.value[0].tensor.dtype = 120
+    path = tmp_path / "events.out.tfevents.1"
+    good = [scalar_event("good", step, value_at(step)).SerializeToString() for step in range(3)]
+    write_event_payloads(path, [good[0], event.SerializeToString(), *good[1:]])
+    records = list(tensorboard.read(Source(path, path.name)))
+    assert points_of(records)["good"] == [(step, value_at(step)) for step in range(3)]
+    assert [warning.kind for warning in records if isinstance(warning, ReadWarning)] == ["undecodable"]
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.lists(mutants(EVENT), min_size=1, max_size=4))
 def test_sound_records_with_nonsense_inside_cost_themselves_alone(

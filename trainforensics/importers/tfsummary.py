@@ -53,8 +53,8 @@ def _tensor(value: Any) -> Iterator[Found]:
 
     try:
         array = make_ndarray(value.tensor)  # type: ignore[no-untyped-call]
-    except TypeError as error:
-        raise wire.WireError(str(error)) from None
+    except (TypeError, KeyError) as error:  # a damaged type or shape; the latter for a type that does not exist
+        raise wire.WireError(f"not a tensor ({error})") from None
     if array.dtype.kind in "OSU":
         if value.metadata.plugin_data.plugin_name in {"text", ""}:
             parts = [part.decode(errors="replace") if isinstance(part, bytes) else str(part) for part in array.ravel()]
