@@ -222,6 +222,16 @@ def test_validation_that_worsens_while_training_improves_is_overfitting() -> Non
     assert top(make_incident("val-divergence", 200, role="val_loss"), run(train_loss=loss)) == "overfitting"
 
 
+def test_overfitting_is_less_sure_where_training_is_not_seen() -> None:
+    incident, step = make_incident("val-divergence", 200, role="val_loss"), np.arange(N)
+    falling = make_signals({"train_loss": 2.5 * np.exp(-step / 200), "val_loss": noise(2.0)}, step=step)
+    unseen = make_signals({"val_loss": noise(2.0)}, step=step)
+    sure, unsure = causes(incident, falling)[0], causes(incident, unseen)[0]
+    assert sure.cause == unsure.cause == "overfitting"
+    assert unsure.confidence < 0.6 < sure.confidence
+    assert any("no training loss" in text for text in unsure.against)
+
+
 def test_validation_that_jumps_alone_is_the_evaluation() -> None:
     assert top(make_incident("val-jump", ONSET, role="val_loss"), run()) == "eval-change"
 

@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 from incidents_factory import make_incident
 
 from trainforensics.model import Checkpoint, Event, Incident, Precursor, SafeCheckpoint
-from trainforensics.remedies.checkpoints import duration, first_sign, known_checkpoints, safe_checkpoint
+from trainforensics.remedies.checkpoints import (
+    best_checkpoint,
+    duration,
+    first_sign,
+    known_checkpoints,
+    safe_checkpoint,
+)
 from trainforensics.signals import Signals
 
 N = 4000
@@ -70,6 +76,26 @@ def test_the_only_one_nearby_comes_with_a_warning() -> None:
     found = choose(make_incident(onset=305), run(300, 1300))
     assert found.step == 300
     assert "closely" in found.why
+
+
+def evaluated(*checkpoints: int) -> Signals:
+    """The best evaluation is at 300."""
+    step = np.arange(0, 1001, 50)
+    curve = make_curve(2 + ((step - 300) / 500) ** 2, "val_loss", step=step)
+    return make_signals([curve], checkpoints=[Checkpoint(c, "folder") for c in checkpoints])
+
+
+def test_the_best_evaluation_s_checkpoint_lies_before_the_onset() -> None:
+    found = best_checkpoint(evaluated(100, 350), onset=340)
+    assert found is not None
+    assert (found.step, "none is saved" in found.why) == (100, False)
+
+
+def test_a_checkpoint_after_the_onset_is_not_passed_off_as_clean() -> None:
+    found = best_checkpoint(evaluated(500, 1000), onset=450)
+    assert found is not None
+    assert found.step == 500
+    assert "none is saved before the onset at 450" in found.why
 
 
 def test_without_onset_there_is_no_choice() -> None:

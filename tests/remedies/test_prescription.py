@@ -133,6 +133,19 @@ def test_over_fitting_names_the_best_evaluation_and_early_stopping() -> None:
     assert found.safe_checkpoint.step == 200
 
 
+def test_what_training_does_meanwhile_is_said_only_where_it_is_seen() -> None:
+    step = np.arange(0, N, 50)
+    val = make_curve_at(step, 2 + ((step - 300) / 500) ** 2)
+    incident = make_incident("val-divergence", 350, role="val_loss")
+    falling = run(val_loss=val, train_loss=np.linspace(3, 1, N))
+    assert "while the training loss goes on falling" in actions(incident, falling)
+    assert "falling" not in actions(incident, run(val_loss=val))
+    alone = make_signals({"val_loss": val})
+    assert "no training loss is logged" in actions(incident, alone)
+    odd = replace(alone, unmapped=(make_curve(np.linspace(1, 2, N), "train_loss"),))
+    assert "no training loss is recognised" in actions(incident, odd)
+
+
 def make_curve_at(step: np.ndarray, value: np.ndarray) -> Any:
     return make_curve(value, "val_loss", step=step)
 

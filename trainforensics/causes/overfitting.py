@@ -37,6 +37,8 @@ def weigh(case: Case) -> Weight | None:
             text = f"the training loss went from {old:.4g} to {new:.4g} meanwhile"
             told = case.kind in ("val-divergence", "double-descent")
             reasons.append(Reason(HINT if told else 0.0, text) if new < old else Reason(-CLEAR, text))
+    elif case.kind in ("val-divergence", "double-descent"):
+        reasons.append(Reason(-HINT, "no training loss is seen that goes on falling, so a failing run looks the same"))
     val = case.movement("val_loss") if case.kind == "eval-regression" else None
     if val is not None and val.widths < 4:
         reasons.append(Reason(-CLEAR, f"the validation loss did not rise ({val.at:.4g}, usual {val.before:.4g})"))

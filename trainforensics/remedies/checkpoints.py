@@ -60,16 +60,20 @@ def safe_checkpoint(incident: Incident, incidents: tuple[Incident, ...], signals
     return SafeCheckpoint(chosen, why, _alternatives(before, chosen, sign))
 
 
-def best_checkpoint(signals: Signals) -> SafeCheckpoint | None:
-    """For over-fitting: the checkpoint nearest to the best evaluation."""
+def best_checkpoint(signals: Signals, onset: int) -> SafeCheckpoint | None:
+    """For over-fitting: the checkpoint nearest to the best evaluation; where that is before the onset, so is it."""
     best, steps = best_evaluation(signals), known_checkpoints(signals)
     if best is None:
         return None
     where = f"the best {best.name} ({best.value:.4g}) is at {best.step}"
     if not steps:
         return SafeCheckpoint(None, f"{where}, but no checkpoint is known; {HOW_TO_LOG}")
-    nearest = min(steps, key=lambda step: (abs(step - best.step), step))
-    return SafeCheckpoint(nearest, f"{where}, {abs(nearest - best.step)} steps from it")
+    before = [step for step in steps if step < onset] if best.step < onset else []
+    nearest = min(before or steps, key=lambda step: (abs(step - best.step), step))
+    text = f"{where}, {abs(nearest - best.step)} steps from it"
+    if best.step < onset <= nearest:
+        text += f"; none is saved before the onset at {onset}, this is the nearest"
+    return SafeCheckpoint(nearest, text)
 
 
 def _alternatives(

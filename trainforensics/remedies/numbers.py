@@ -107,6 +107,14 @@ def clip_now(signals: Signals) -> float | None:
     )
 
 
+def training_falls(signals: Signals, since: int) -> bool:
+    """Whether the last quarter of the training loss from a step on lies below the first; False with under 8 points."""
+    curve = _finite(signals, "train_loss")
+    value = curve.value[curve.step >= since] if curve is not None else np.empty(0)
+    quarter = len(value) // 4
+    return quarter >= 2 and bool(np.median(value[-quarter:]) < np.median(value[:quarter]))
+
+
 def best_evaluation(signals: Signals) -> BestEvaluation | None:
     """The lowest validation loss and what stopping early would have kept."""
     curve = signals.curve("val_loss")

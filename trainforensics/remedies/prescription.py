@@ -66,7 +66,7 @@ def prescribe(incidents: tuple[Incident, ...], signals: Signals) -> tuple[Incide
             done.append(incident)
             continue
         if incident.kind in GENERALISATION:
-            checkpoint = best_checkpoint(signals)
+            checkpoint = best_checkpoint(signals, incident.onset_step or 0)
         else:
             checkpoint = safe_checkpoint(incident, incidents, signals)
         patient = Patient(incident, incidents, signals, checkpoint)
@@ -226,7 +226,17 @@ def overfitting(patient: Patient) -> list[Remedy]:
         if decay is not None
         else ("Add weight decay, dropout, label smoothing or data")
     )
-    return [*found, Remedy(text, "the training loss goes on falling while validation rises", "a later turning point")]
+    return [*found, Remedy(text, f"validation rises{_meanwhile(patient.signals, best.step)}", "a later turning point")]
+
+
+def _meanwhile(signals: Signals, since: int) -> str:
+    """What the training loss does while validation rises, as far as it is seen."""
+    if numbers.training_falls(signals, since):
+        return " while the training loss goes on falling"
+    if signals.has("train_loss"):
+        return ""
+    named = "recognised among the logged series" if signals.unmapped else "logged"
+    return f"; no training loss is {named}, so first make sure that training itself does not fail"
 
 
 def by_kind(patient: Patient) -> list[Remedy]:

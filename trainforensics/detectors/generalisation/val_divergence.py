@@ -156,7 +156,7 @@ def _finding(
         confidence=_confidence(rise, training, metric is not None),
         scope=Scope(domain=curve.series.domain),
         summary=f"{what} rose from {rise.low:.4g} (step {best}) to {rise.level:.4g} (step {last}), onset at {onset}, "
-        + _training_text(training),
+        + _training_text(training, signals.has("train_loss")),
         evidence=tuple(evidence),
         precursors=(
             Precursor(curve.name, best, onset - best, f"best evaluation, {onset - best} steps before the onset"),
@@ -164,7 +164,9 @@ def _finding(
     )
 
 
-def _training_text(training: Course) -> str:
+def _training_text(training: Course, logged: bool) -> str:
+    if not logged:
+        return "no training loss is recognised in the log"
     if training.way == "unknown":
         return "training loss not logged over these steps"
     verb = "fell" if training.way == "falls" else "stayed"
@@ -180,7 +182,10 @@ def _worsening_metric(signals: Signals, points: Condensed, rise: Rise) -> Eviden
 
 
 def _confidence(rise: Rise, training: Course, corroborated: bool) -> float:
-    """From clarity of the rise; training that falls and a metric that worsens add, unknown or flat training takes."""
+    """From clarity of the rise; training that falls and a metric that worsens add, unknown or flat training takes.
+
+    Without a training loss a failing run looks the same, so that the rise alone is as likely as not to be overfitting.
+    """
     clear = min(0.92, 0.6 + 0.02 * (rise.z - 6))
-    weight = {"falls": 1.0, "flat": 0.8, "unknown": 0.75, "rises": 0.0}[training.way]
+    weight = {"falls": 1.0, "flat": 0.8, "unknown": 0.5, "rises": 0.0}[training.way]
     return round(min(0.97, clear * weight + (0.05 if corroborated else 0.0)), 2)
