@@ -19,6 +19,7 @@ from trainforensics.model import (
     NotJudged,
     ReadWarning,
     RunResult,
+    SafeCheckpoint,
     Segment,
     SeriesSummary,
     Skipped,
@@ -60,6 +61,15 @@ def test_a_report_begins_with_verdict_what_happened_and_what_to_do() -> None:
         "Go back to the checkpoint of step 40 000.**"
     )
     assert lines[3] == "Lost: 1236 steps, 2.6 B tokens, 3 h 10 min."
+
+
+def test_a_checkpoint_after_the_onset_is_not_called_one_to_go_back_to() -> None:
+    incident = full_incident()
+    assert incident.onset_step is not None
+    late = replace(incident, safe_checkpoint=SafeCheckpoint(incident.onset_step + 50, "nearest"))
+    head = render_run(make_run(late)).splitlines()[2]
+    assert "saved after the onset" in head
+    assert "Go back" not in head
 
 
 def test_every_part_of_an_incident_is_told() -> None:

@@ -177,7 +177,9 @@ def moments(result: RunResult) -> list[tuple[int, str]]:
                 found.append((incident.end_step, f"{name} ends: {incident.recovery or 'recovered'}"))
         choice = page.root.safe_checkpoint
         if choice is not None and choice.step is not None:
-            found.append((choice.step, "the last checkpoint known to be clean"))
+            clean = page.root.onset_step is None or choice.step < page.root.onset_step
+            name = "the last checkpoint known to be clean" if clean else "the checkpoint nearest to the best evaluation"
+            found.append((choice.step, name))
     return sorted(set(found))
 
 
@@ -242,4 +244,7 @@ def _act(root: Incident) -> list[Markdown]:
     choice = root.safe_checkpoint
     if choice is None or choice.step is None:
         return []
+    if root.onset_step is not None and choice.step >= root.onset_step:
+        step = number(choice.step)
+        return [Markdown(f"The checkpoint nearest to the best evaluation, of step {step}, was saved after the onset")]
     return [Markdown(f"Go back to the checkpoint of step {number(choice.step)}")]
