@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterable
 
-from trainforensics.compare.series import SCHEDULED
 from trainforensics.model import Series
 from trainforensics.signals import Curve, Signals
 
 # What feeds a step is compared as data, not as a series.
 PROVENANCE = frozenset({"shard", "doc_ids", "source", "domain", "language"})
+# Set by a schedule or a count, not measured: without noise.
+SCHEDULED = frozenset(
+    {"learning_rate", "weight_decay", "momentum", "beta2", "batch_size", "world_size", "gradient_accumulation"}
+    | {"epoch", "tokens_seen", "loss_scale", "sampling_ratio"}
+)
 LOSSES = ("train_loss", "val_loss", "val_metric", "reward", "grad_norm")
 MACHINE = frozenset(
     {"tokens_per_sec", "step_time", "mfu", "gpu_util", "gpu_memory", "host_memory", "gpu_temperature", "gpu_clock"}

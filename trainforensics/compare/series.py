@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from trainforensics.compare.pairing import SCHEDULED
+from trainforensics.compare.wording import describe, integer_factor
 from trainforensics.model import Parting, Relation, Series, SeriesDifference
 from trainforensics.signals.curve import Bools, Curve, Floats, Ints
 from trainforensics.signals.excursions import HUGE, excursions
@@ -30,14 +32,8 @@ SURE = 6.0  # standard errors of the median that a lasting distance must reach
 MEDIAN_ERROR = 1.2533  # standard error of a median, in standard errors of the mean
 NOISELESS = 1e6  # distances of more noise widths than this are of series without noise
 WHOLE = 0.75  # share of points that a constant relation must bring together; what is left may part
-NEAR_INTEGER = 0.03
 MAX_LAG = 32  # logged points
 LAG_POINTS = 8_192  # points on which lags are tried
-# Set by a schedule or a count, not measured: without noise.
-SCHEDULED = frozenset(
-    {"learning_rate", "weight_decay", "momentum", "beta2", "batch_size", "world_size", "gradient_accumulation"}
-    | {"epoch", "tokens_seen", "loss_scale", "sampling_ratio"}
-)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -194,13 +190,6 @@ def _factor(pair: Pair) -> float | None:
     return float(np.median(pair.a[usable] / pair.b[usable])) if usable.mean() >= WHOLE else None
 
 
-def integer_factor(factor: float) -> int | None:
-    """The whole number of at least 2 that a factor or its inverse is within 3 % of."""
-    larger = max(factor, 1 / factor) if factor > 0 else 0.0
-    nearest = round(larger)
-    return nearest if nearest >= 2 and abs(larger / nearest - 1) <= NEAR_INTEGER else None
-
-
 def _lag(pair: Pair) -> int:
     """Steps by which B's values come earlier (negative: later) than A's, where a shift explains the difference; else 0.
 
@@ -269,9 +258,12 @@ def _partings(pair: Pair) -> list[Parting]:
     first, last = stretches(_outside(pair))
     spans = _joined(first.tolist(), last.tolist(), calm)
     spans = [(start, stop if stop < n - calm else n) for start, stop in spans]
+    partings = [_parting(pair, start, stop) for start, stop in spans]
     if pair.sigma is not None and not pair.exact:
-        spans += [burst for burst in _bursts(pair) if not any(s < burst[1] and burst[0] < e for s, e in spans)]
-    return [_parting(pair, start, stop) for start, stop in sorted(spans)]
+        bar = max(VISIBLE, float(np.sqrt(2 * np.log(n))))  # what normal noise reaches by chance in n points
+        bursts = (b for b in _bursts(pair) if not any(start < b[1] and b[0] < stop for start, stop in spans))
+        partings += [p for start, stop in bursts if (p := _parting(pair, start, stop)).size is None or p.size >= bar]
+    return sorted(partings, key=lambda parting: parting.step)
 
 
 def _joined(first: list[int], last: list[int], calm: int) -> list[tuple[int, int]]:
@@ -337,69 +329,3 @@ def _where_one_breaks(step: Ints, a: Floats, b: Floats) -> Parting | None:
         float(a[start]),
         float(b[start]),
     )
-
-
-# --- words -------------------------------------------------------------------------------------------------------
-
-
-def describe(difference: SeriesDifference) -> str:
-    """One clause with numbers, to follow the name of the series."""
-    head, main = _relation_text(difference), difference.parted
-    if main is None:
-        return head
-    text = _parting_text(main, difference)
-    others = [str(parting.step) for parting in difference.partings if parting is not main]
-    if others:
-        text += f"; for a while also from step {', '.join(others[:3])}{' ...' if len(others) > 3 else ''}"
-    return f"{head}, but {text}" if head else text
-
-
-def _relation_text(difference: SeriesDifference) -> str:
-    amount = difference.amount or 0.0
-    match difference.relation:
-        case "identical":
-            return f"equal on all {difference.common} common steps"
-        case "together":
-            start = "" if difference.equal_until is None else f"equal up to step {difference.equal_until}, then "
-            return f"{start}within noise of each other to the end (step {difference.last_step})"
-        case "scaled":
-            return _scale_text(amount, difference.role in SCHEDULED)
-        case "offset":
-            return f"A stands {abs(amount):.4g} {'above' if amount > 0 else 'below'} B"
-        case "shifted":
-            steps = f"{abs(int(amount))} step{'s' if abs(amount) != 1 else ''}"
-            return f"A shows B's values {steps} {'later' if amount > 0 else 'earlier'}"
-        case "unjudged":
-            return f"not judged: {difference.common} common points are too few"
-        case "parted":
-            main, equal = difference.parted, difference.equal_until
-            known = equal is None or (main is not None and equal in main.interval)
-            return "" if known else f"equal up to step {equal}"
-
-
-def _scale_text(factor: float, scheduled: bool) -> str:
-    whole = integer_factor(factor)
-    text = f"A is {factor:.4g} times B" if factor >= 1 or factor <= 0 else f"B is {1 / factor:.4g} times A"
-    if scheduled:
-        return text
-    return f"{text}, near {whole}: scale, not learning" if whole else f"{text} throughout"
-
-
-def _parting_text(parting: Parting, difference: SeriesDifference) -> str:
-    start = parting.step == difference.first_step
-    text = "apart from their first common step on" if start else f"parts at step {parting.step}"
-    text += f" ({_values(parting.a, parting.b)}"
-    if parting.size is not None:
-        text += (
-            f"; up to {parting.size:.2g} noise widths" if parting.size < 100 else f"; {parting.size:.0f} noise widths"
-        )
-        if parting.beyond is not None and parting.beyond > parting.step:
-            text += f", more than one from step {parting.beyond} on"
-    text += ")"
-    return text if parting.until is None else f"{text}, together again from step {parting.until}"
-
-
-def _values(a: float, b: float) -> str:
-    """Both values, with as many digits as tell them apart."""
-    digits = next((n for n in range(4, 9) if f"{a:.{n}g}" != f"{b:.{n}g}"), 9)
-    return f"A {a:.{digits}g}, B {b:.{digits}g}".replace("nan", "NaN").replace("inf", "infinity")

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from trainforensics.model import Axis, Checkpoint, Event, Outcome, ReadWarning, Series
-from trainforensics.signals.curve import Curve, Matrix
+from trainforensics.signals.curve import Curve, Ints, Matrix
 
 T = TypeVar("T")
 
@@ -123,13 +123,19 @@ def _primary(curves: tuple[Curve, ...]) -> Curve | None:
     return Curve(series, matrix.step, matrix.value.mean(axis=0), template.time[at], template.segment[at])
 
 
+def _distinct(step: Ints) -> Ints:
+    """Steps that never fall, each once."""
+    return step[np.diff(step, prepend=step[:1] - 1) > 0]
+
+
 def stack(curves: list[Curve]) -> Matrix | None:
     """Curves on the steps they share, one row each, the last value where a step repeats; None for fewer than two."""
     if len(curves) < 2:
         return None
-    common = np.unique(curves[0].step)
+    common = _distinct(curves[0].step)
     for curve in curves[1:]:
-        common = np.intersect1d(common, curve.step)
+        if not np.array_equal(common, curve.step):
+            common = np.intersect1d(common, _distinct(curve.step), assume_unique=True)
     if not len(common):
         return None
     rows = [curve.value[np.searchsorted(curve.step, common, side="right") - 1] for curve in curves]
