@@ -88,6 +88,37 @@ LOGS: dict[str, tuple[str, Axis, dict[str, list[tuple[int, float]]]]] = {
         Axis("iteration", "step"),
         {"loss": [(2000, 2.5), (4000, 2.0), (6000, 1.5)]},
     ),
+    "fairseq's lines at the end of an epoch": (
+        "| epoch 001:     50 / 1000 loss=12.5, num_updates=50\n| epoch 001 | loss 12.25 | num_updates 1000\n"
+        "| epoch 001 | valid on 'valid' subset | loss 10.5 | num_updates 1000\n",
+        Axis("num_updates", "step"),
+        {"loss": [(50, 12.5)], "epoch/loss": [(1000, 12.25)], "val/loss": [(1000, 10.5)]},
+    ),
+    "MindSpore": (
+        "....epoch: 1 step: 100, loss is 5.5\nTrain epoch time: 66471.205 ms, per step time: 664.712 ms\n"
+        "epoch: 2 step: 100, loss is 4.5\n",
+        Axis("step", "step"),
+        {"loss": [(100, 5.5), (200, 4.5)]},
+    ),
+    "a held-out bar": (
+        "epoch 1: 100%|██████████| 153/153 [00:03<00:00, 44.53it/s, loss=0.75, metrics={'acc': 0.5}]\n"
+        "valid: 100%|██████████| 39/39 [00:00<00:00, 116.60it/s, loss=0.5, metrics={'acc': 0.25}]\n",
+        Axis("epoch x 153 + iteration", "step"),
+        {"loss": [(153, 0.75)], "acc": [(153, 0.5)], "val/loss": [(153, 0.5)], "val/acc": [(153, 0.25)]},
+    ),
+    "numbers before a bar": (
+        "\rEpoch 1 loss: 0.5:  45%|████▌     | 450/1000 [00:30<00:37, 14.9it/s]"
+        "\rEpoch 2 loss: 0.25:  46%|████▌     | 460/1000 [00:30<00:37, 14.9it/s]\n",
+        Axis("epoch x 1000 + iteration", "step"),
+        {"loss": [(450, 0.5), (1460, 0.25)]},
+    ),
+    "a bar that rounds its step": (
+        "\rEpoch 0:   0%|     | 190/301501 [59:30<1572:41:13, 18.79s/it, reduced_train_loss=7.5, global_step=189.0]"
+        "\rEpoch 0:   0%|     | 1235/301501 [59:30<1572:41:13, 18.79s/it, reduced_train_loss=7.25, "
+        "global_step=1.23e+3]\n",
+        Axis("global_step", "step"),
+        {"reduced_train_loss": [(189, 7.5), (1234, 7.25)]},
+    ),
     "XGBoost": (
         "[0]\ttrain-rmse:0.5\teval-rmse:0.75\n[1]\ttrain-rmse:0.25\teval-rmse:0.5\n",
         Axis("iteration", "step"),
@@ -291,8 +322,8 @@ def test_order_within_a_series_of_several_shapes(tmp_path: Path) -> None:
 
 _FRAGMENTS = st.sampled_from(
     ["step", "loss", ":", "=", " ", "|", "1", "nan", "3.5", "{", "'", "}", "[", "]", "(", ")", "%|", "/", "\r", "\n",
-     "Epoch", "iter", "2025-01-01 00:00:00", "rank0", ",", "-", "\x1b[31m", "Traceback (most recent call last):", "it/s",
-     "OVERFLOW!", "\x08", "é", "checkpoint", "50%|█  | 1/2 [00:01<00:01, 1.0it/s, loss=2]", "\x00", "| a | 1 |"]
+     "Epoch", "iter", "2025-01-01 00:00:00", "rank0", ",", "-", "\x1b[31m", "Traceback (most recent call last):",
+     "it/s", "OVERFLOW!", "\x08", "é", "checkpoint", "50%|█  | 1/2 [00:01<00:01, 1.0it/s, loss=2]", "\x00"]
 )  # fmt: skip
 
 

@@ -36,6 +36,11 @@ class Clock:
     _rows: int = 0
 
     @property
+    def here(self) -> int | None:
+        """Where the run stands: the last step, else the epoch under way where only epochs are counted."""
+        return self.epoch if self.by_epoch and self.epoch is not None else self.step
+
+    @property
     def by_epoch(self) -> bool:
         """Whether nothing finer than epochs was counted so far."""
         return self.axis is None or self.axis.unit == "epoch"
@@ -63,7 +68,7 @@ class Clock:
         """A count that may start again with every epoch."""
         if self._raw_epoch is None:
             self._lowest = raw
-        elif epoch > self._raw_epoch and raw < self._raw:
+        elif epoch > self._raw_epoch and raw <= self._raw:
             cadence = raw - self._lowest if raw > self._lowest else 1
             self._offset += total or self._raw + (cadence if self._lowest == 0 else 0)
         elif epoch < self._raw_epoch:

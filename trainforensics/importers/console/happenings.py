@@ -125,8 +125,10 @@ _STEMS = (
     "reproducible", "remap", "retirement", "lost", "reset",
 )  # fmt: skip
 _STEP = re.compile(
-    r"(?:global[_ ]?step|(?<![a-z])step|(?<![a-z])iter(?:ation)?|\bupdates?|checkpoint|ckpt|\bba)s?[-_ =:/#]*0*(\d+)"
-    r"|@?\s(\d+)\s+(?:updates|steps|iterations)\b",
+    r"(?:.*?@\s?(\d+)\s+(?:updates|steps|iterations)\b"
+    r"|.*?(?:global[_ ]?step|(?<![a-z])step|(?<![a-z])iter(?:ation)?|\bupdates?|checkpoint|ckpt|\bba)s?"
+    r"[-_ =:/#]*0*(\d+)"
+    r"|.*?\s(\d+)\s+(?:updates|steps|iterations)\b)",
     re.IGNORECASE,
 )
 _RANK = re.compile(r"\brank[ _:=]*(\d+)", re.IGNORECASE)
@@ -215,8 +217,8 @@ class Happenings:
             return
         prefix = prefix_of(text)
         moment = parse_time(text[slice(*prefix.time)]) if prefix.time else NO_TIME
-        named = None if kind in {"overflow", "warning"} else _STEP.search(said)
-        self._named = int(named[1] or named[2]) if named else self._named
+        named = None if kind in {"overflow", "warning"} else _STEP.match(said[:_LONGEST])
+        self._named = int(named[named.lastindex or 0]) if named else self._named
         step = self._named if step is None else step
         if kind == "checkpoint-saved":
             if (place := (self._named if named else step, bool(named))) == self._saved:
@@ -225,7 +227,7 @@ class Happenings:
         spoken = _RANK.search(said) if rank is None else None
         event = Event(
             kind,
-            int(named[1] or named[2]) if named else None,
+            self._named if named else None,
             None if moment == NO_TIME else moment / 1e6,
             rank if spoken is None else int(spoken[1]),
             said.strip()[:_LONGEST],

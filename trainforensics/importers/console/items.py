@@ -84,7 +84,7 @@ def find_items(line: str, start: int, end: int) -> list[Item] | int:
             found = _UNIT_BEHIND.match(line, item.end, end)
             item.name = found[1] if found else ""
         key = item.name.lower()
-        if key in STEP_TRUST and (item.said or key != "s"):
+        if key in STEP_TRUST and (item.said or key != "s") and (item.share or line[item.start : item.end].isdigit()):
             if key in counted:
                 return item.name_start
             counted.add(key)

@@ -169,7 +169,7 @@ class Reader:
         if self._learns(line, number):
             return
         self._under_header = False
-        self._events += self._happenings.look(line, number, self.clock.step)
+        self._events += self._happenings.look(line, number, self.clock.here)
         if not self.records or "=" in line or " .." in line:
             self._settings = {**settings_of(line, len(self._settings)), **self._settings}
         if (found := _CONTINUED.search(line)) is not None:
@@ -243,6 +243,7 @@ class Reader:
         epoch = whole_number(groups[shape.epoch - 1]) if shape.epoch else None
         total = whole_number(groups[shape.total - 1]) if shape.total else 0
         if shape.step:
+            total = 0 if shape.inner else total
             return self.clock.declared(whole_number(groups[shape.step - 1]), shape.step_name, epoch, total)
         if shape.bar:
             done = not shape.inner or whole_number(groups[shape.inner - 1]) == total
@@ -279,7 +280,7 @@ class Reader:
 
     def _miss(self, shape: Shape, step: int, line: int) -> None:
         """Say once that a kind of record goes on without the loss that it held before."""
-        if shape.training or not shape.step or shape.names in self._missing:
+        if shape.training or shape.validation or not shape.step or shape.names in self._missing:
             return
         self._missing.add(shape.names)
         for other in self._known:

@@ -33,11 +33,12 @@ RESULT_ROLES = frozenset({"train_loss", "val_loss", "val_metric", "grad_norm", "
 
 _SAYS_HELD_OUT = re.compile(r"\b(?:valid|validation|eval|evaluation|test)\b(?!_)", re.IGNORECASE)
 _TAGGED = re.compile(r"\w+[_\d]\w*")
-_QUOTED = re.compile(r"['\"]")
+_EPOCH_MEANS = re.compile(r"(?:.*\|\s*train )?\|\s*epoch\s+\d+\s*\|")  # fairseq's line at the end of an epoch
+_SENTENCE = re.compile(r"['\"]|\.\s|\b(?:from|to|than|by|with|into)$", re.IGNORECASE)
 _METRIC = re.compile(r"loss|reward|score|acc(?:uracy)?\b|error|norm|\blr\b|kl\b|entropy", re.IGNORECASE)
 _WHOLE = re.compile(r"\d+(?:\.0*)?(?:e\+\d+)?|\d\.\d+e\+\d+|\d{1,3}(?:,\d{3})+")
 _MODE = re.compile(r"\((\w+)\)$")
-_KERAS = re.compile(r"\s*(?:\d+/\d+\s*(?:[\[━]|-\s)|\d+m?s(?: \d+m?s/\w+)?\s+-\s)")
+_KERAS = re.compile(r"\s*(?:-\s)?(?:\d+/\d+\s*(?:[\[━]|-\s)|\d+m?s(?: \d+m?s/\w+)?\s+-\s)")
 _PLURAL = frozenset({"steps", "iterations", "iters", "epochs", "batches", "updates", "timesteps"})
 _LEAD = frozenset(_SPLITS) | {"loss", "set", "metrics", "results", "phase", "performance"}
 _LONGEST_RECORD = 16_384
@@ -113,7 +114,12 @@ def learn(line: str, *, bar: bool = False, under_header: bool = False, counted: 
     _name_counts(line, items, start)
     _share_lead(items)
     shape = Shape(dictionary=brace is not None)
-    shape.validation = _SAYS_HELD_OUT.search(line, 0, start) is not None
+    shape.validation = _SAYS_HELD_OUT.search(line, 0, start) is not None or " valid on " in line
+    if _EPOCH_MEANS.match(line) and not shape.validation:
+        for item in items:
+            item.name = (
+                f"epoch/{item.name}" if item.name and item.name.lower() not in {*STEP_TRUST, *_EPOCHS} else item.name
+            )
     shape.bar = not (items[0].name and items[0].share) and _KERAS.match(line, start) is not None
     _classify(shape, line, items)
     _number_groups(shape, items, prefix)
@@ -142,7 +148,10 @@ def _dictionary(line: str, start: int) -> tuple[int, int] | None:
 
 def _is_prose(items: Sequence[Item]) -> bool:
     """Whether numbers merely stand among words: several words before one, with nothing between them and the last."""
-    return any(not item.said and " " in item.name and (not item.apart or _QUOTED.search(item.name)) for item in items)
+    unsaid = [item for item in items if not item.said]
+    return any((" " in item.name and not item.apart) or _SENTENCE.search(item.name) for item in unsaid) or any(
+        ". " in item.name for item in items
+    )
 
 
 # --- what the items mean -----------------------------------------------------------------------------------------
