@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import polars as pl
+import pytest
 from incidents_factory import make_incident
 
 from trainforensics.blame import cross_run
@@ -58,6 +59,19 @@ def test_equal_manifests_with_a_lonely_spike_point_at_the_model() -> None:
 def test_different_manifests_prove_no_common_order() -> None:
     runs = [result("a", 919, 1106), result("b", 919, 1106)]
     assert cross_run(runs, {"a": batches(3), "b": batches(5)}) == ()
+
+
+@pytest.mark.parametrize("steps", ["absent", "empty"])
+def test_a_manifest_without_steps_proves_nothing(steps: str) -> None:
+    whole = batches(3)
+    broken = whole.drop("step") if steps == "absent" else whole.with_columns(step=pl.lit(None, pl.Int64))
+    assert cross_run([result("a", 919), result("b")], {"a": whole, "b": broken}) == ()
+
+
+def test_rows_without_a_step_are_left_out() -> None:
+    holed = batches(3).with_columns(step=pl.when(pl.col("step") % 7 != 0).then("step"))
+    (found,) = cross_run([result("a", 919), result("b")], {"a": batches(3), "b": holed})
+    assert found.steps == (919,)
 
 
 def test_the_sampler_s_configuration_proves_it() -> None:

@@ -92,9 +92,11 @@ def _said(result: RunResult, names: Sequence[str]) -> str | None:
 
 def _same_batches(a: pl.LazyFrame, b: pl.LazyFrame) -> tuple[int, int]:
     """Steps on which both manifests hold the same shards and documents, of the steps compared."""
-    keys = [k for k in ("rank", "shard", "doc", "batch_id") if k in a.collect_schema() and k in b.collect_schema()]
-    if not set(keys) & {"shard", "doc", "batch_id"}:
+    shared = set(a.collect_schema()) & set(b.collect_schema())
+    keys = [key for key in ("rank", "shard", "doc", "batch_id") if key in shared]
+    if "step" not in shared or not set(keys) & {"shard", "doc", "batch_id"}:
         return 0, 0
+    a, b = (frame.filter(pl.col("step").is_not_null()) for frame in (a, b))
     steps = [frame.select(pl.col("step").unique()).collect()["step"].to_numpy() for frame in (a, b)]
     common = np.intersect1d(steps[0], steps[1])
     chosen = common[np.unique(np.linspace(0, len(common) - 1, COMPARED).astype(int))] if len(common) else common
