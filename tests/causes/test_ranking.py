@@ -13,7 +13,7 @@ from incidents_factory import make_incident
 
 from trainforensics.causes import HYPOTHESES, rank
 from trainforensics.kinds import KINDS
-from trainforensics.model import Blame, Cause, Event, Incident, Suspect
+from trainforensics.model import Blame, Cause, Event, Evidence, Incident, Suspect
 from trainforensics.signals import Signals
 
 N, ONSET = 400, 300
@@ -220,6 +220,15 @@ def test_a_loss_multiplied_at_a_restart_while_validation_goes_on_is_a_unit() -> 
 def test_validation_that_worsens_while_training_improves_is_overfitting() -> None:
     loss = 2.5 * np.exp(-np.arange(N) / 200)
     assert top(make_incident("val-divergence", 200, role="val_loss"), run(train_loss=loss)) == "overfitting"
+
+
+def test_a_cause_repeats_the_numbers_of_the_evidence() -> None:
+    value = np.append(noise(2.0, n=ONSET), noise(3.0, n=N - ONSET))
+    row = Evidence("train_loss", ONSET, 3.25, 1.75, "")
+    incident = make_incident("resume-discontinuity", ONSET, evidence=(row,))
+    lives = make_signals([make_curve(value, "train_loss", segment=np.repeat([0, 1], [ONSET, N - ONSET]))])
+    texts = [text for cause in causes(incident, lives) for text in (*cause.for_, *cause.against)]
+    assert any("from 1.75 to 3.25" in text for text in texts)
 
 
 def test_overfitting_is_less_sure_where_training_is_not_seen() -> None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from trainforensics.blame.described import flat, leaf, matching
-from trainforensics.model import Incident, Suspect
+from trainforensics.model import Evidence, Incident, Suspect
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.curve import Floats
 from trainforensics.signals.noise import robust_sigma
@@ -315,6 +315,13 @@ class Case:
             return None
         usual = float(np.median(gaps))
         return int(usual) if float(np.abs(gaps - usual).max()) <= max(2 * self.cadence, 0.05 * usual) else None
+
+    def told(self, role: str) -> Evidence | None:
+        """What the incident's evidence says of a role's level now and before, so that a cause repeats its numbers."""
+        curve = self.curve(role)
+        names = {role} if curve is None else {role, curve.name}
+        rows = (row for row in self.incident.evidence if row.signal in names)
+        return next((row for row in rows if row.value is not None and row.expected is not None), None)
 
     def suspect(self, *types: str) -> Suspect | None:
         """The likeliest suspect of some types, None without blame."""

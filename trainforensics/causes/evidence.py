@@ -6,6 +6,7 @@ import math
 
 from trainforensics.causes.case import CREPT_POINTS, Case
 from trainforensics.causes.weight import Reason
+from trainforensics.model import Evidence
 
 EIGHT = 8  # points before the onset without which calm cannot be told
 VIOLENT = 30.0
@@ -108,7 +109,8 @@ def joins(case: Case, role: str, higher: float = 0.0, lower: float = 0.0, smooth
     found = case.join(role)
     if found is None:
         return []
-    numbers = f"from {found.before:.4g} to {found.after:.4g}"
+    told = case.told(role) or Evidence(role, None, found.after, found.before, "")
+    numbers = f"from {told.expected:.4g} to {told.value:.4g}"
     if abs(found.z) < JOINED:
         return _reason(smooth, f"{role} joins smoothly across the restart ({numbers})")
     way, points = ("up", higher) if found.change > 0 else ("down", lower)

@@ -34,9 +34,12 @@ def weigh(case: Case) -> Weight | None:
                 float(np.median(before[-len(before) // 4 or -1 :])),
                 float(np.median(after[-len(after) // 4 or -1 :])),
             )
+            told = case.told("train_loss")
+            if told is not None and told.expected is not None and told.value is not None:
+                old, new = told.expected, told.value
             text = f"the training loss went from {old:.4g} to {new:.4g} meanwhile"
-            told = case.kind in ("val-divergence", "double-descent")
-            reasons.append(Reason(HINT if told else 0.0, text) if new < old else Reason(-CLEAR, text))
+            of_train = case.kind in ("val-divergence", "double-descent")
+            reasons.append(Reason(HINT if of_train else 0.0, text) if new < old else Reason(-CLEAR, text))
     elif case.kind in ("val-divergence", "double-descent"):
         reasons.append(Reason(-HINT, "no training loss is seen that goes on falling, so a failing run looks the same"))
     val = case.movement("val_loss") if case.kind == "eval-regression" else None

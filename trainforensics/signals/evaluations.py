@@ -95,6 +95,7 @@ class Course:
     before: float = math.nan
     after: float = math.nan
     noise: float = math.nan
+    text: str = ""  # both levels and the steps whose medians they are
 
 
 def usable(curve: Curve) -> Curve:
@@ -275,6 +276,24 @@ def best_step(curve: Curve, points: Condensed, position: int) -> int:
     return int(curve.step[start + int(np.argmin(curve.value[start:stop]))])
 
 
+def level_steps(curve: Curve, points: Condensed, position: int) -> str:
+    """The steps of the full curve whose median is the smoothed level at a position: `steps 250-350`."""
+    n = len(points)
+    reach = 1 if n >= VERY_FEW else 0
+    middle = min(max(position, reach), n - 1 - reach)
+    stop = int(points.index[middle + reach + 1]) if middle + reach + 1 < n else len(curve)
+    return _steps(int(curve.step[points.index[middle - reach]]), int(curve.step[stop - 1]))
+
+
+def last_level_steps(points: Condensed, curve: Curve) -> str:
+    """The steps whose median is the level of the last evaluations."""
+    return _steps(int(points.step[-3:][0]), int(curve.step[-1]))
+
+
+def _steps(first: int, last: int) -> str:
+    return f"step {first}" if first == last else f"steps {first}-{last}"
+
+
 def earlier_wobble(curve: Condensed, best: int) -> float:
     """Largest rise above its running minimum that the curve made, and undid, in the evaluations before `best`.
 
@@ -373,6 +392,8 @@ def course_between(curve: Curve | None, points: Condensed, first: int, last: int
     noise = point_noise(level[known])
     low, high = float(np.median(before)), float(np.median(after))
     error = noise * math.sqrt(1 / len(before) + 1 / len(after))
+    ends = [int(points.step[max(at, 0)]) for at in (first - 2, first + 1, max(first + 1, last - 3), last)]
+    text = f"{low:.4g} -> {high:.4g}, medians of steps {ends[0]}-{ends[1]} and {ends[2]}-{ends[3]}"
     if high < low - 2 * error:
-        return Course("falls", low, high, noise)
-    return Course("rises" if high > low + 3 * error else "flat", low, high, noise)
+        return Course("falls", low, high, noise, text)
+    return Course("rises" if high > low + 3 * error else "flat", low, high, noise, text)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from factories import make_curve, make_signals
@@ -52,6 +54,16 @@ def test_a_rise_of_a_few_per_cent_is_low_and_of_one_per_cent_is_nothing() -> Non
     low = findings(make_signals([validation(u_shape(20, 8, 0.08, noise=0.003)), training(20)]))
     assert [finding.severity for finding in low] == ["low"]
     assert not findings(make_signals([validation(u_shape(20, 8, 0.02, noise=0.001)), training(20)]))
+
+
+def test_levels_name_the_steps_they_are_medians_of() -> None:
+    loss = validation(u_shape(20, 8, 1.0))
+    rows = findings(make_signals([loss, training(20)]))[0].evidence
+    for row in rows[:2]:
+        first, last = (int(step) for step in re.findall(r"(\d+)-(\d+)", row.text)[0])
+        inside = (loss.step >= first) & (loss.step <= last)
+        assert inside.sum() == 3
+        assert row.value == np.median(loss.value[inside])
 
 
 def test_a_worse_metric_corroborates() -> None:

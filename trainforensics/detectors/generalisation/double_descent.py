@@ -38,6 +38,8 @@ from trainforensics.signals.evaluations import (
     condense,
     course_between,
     higher_is_better,
+    last_level_steps,
+    level_steps,
     mann_kendall,
     oriented,
     second_descent,
@@ -105,6 +107,8 @@ def _finding(curve: Curve, points: Condensed, hump: SecondDescent, train: Curve 
     low, top, end = sign * hump.low, sign * hump.top, sign * hump.end
     first = best_step(oriented(curve), points, hump.first)
     onset, peak, last = int(points.step[hump.onset]), int(points.step[hump.peak]), int(curve.step[-1])
+    at_low, at_top = (level_steps(curve, points, position) for position in (hump.first, hump.peak))
+    at_end = last_level_steps(points, curve)
     gain = hump.low - hump.end
     lesson = (
         f"stopping early at step {first} would have given up {gain:.3g}"
@@ -113,12 +117,19 @@ def _finding(curve: Curve, points: Condensed, hump: SecondDescent, train: Curve 
     )
     training = course_between(train, points, hump.first, len(points) - 1)
     evidence = [
-        Evidence(curve.name, first, low, None, "first minimum"),
-        Evidence(curve.name, peak, top, low, f"peak, {hump.z:.0f} standard errors out (noise {points.noise:.2g})"),
-        Evidence(curve.name, last, end, top, "level of the last evaluations"),
+        Evidence(curve.name, first, low, None, f"first minimum, median of {at_low}"),
+        Evidence(
+            curve.name,
+            peak,
+            top,
+            low,
+            f"peak, median of {at_top}, {hump.z:.0f} standard errors out (noise {points.noise:.2g})",
+        ),
+        Evidence(curve.name, last, end, top, f"median of {at_end}"),
     ]
     if training.way != "unknown":
-        evidence.append(Evidence("train_loss", last, training.after, training.before, "training kept improving"))
+        name = train.name if train is not None else "train_loss"
+        evidence.append(Evidence(name, last, training.after, training.before, f"training loss {training.text}"))
     known = 1.0 if training.way == "falls" else 0.7
     return Finding(
         kind="double-descent",
@@ -132,7 +143,7 @@ def _finding(curve: Curve, points: Condensed, hump: SecondDescent, train: Curve 
         recovery="recovered" if gain >= 0 else "partial",
         confidence=round(min(0.95, 0.6 + 0.02 * (hump.z - 6)) * known, 2),
         scope=Scope(domain=curve.series.domain),
-        summary=f"{curve.name} went {low:.4g} (step {first}) -> {top:.4g} (step {peak}) -> {end:.4g} (step {last}) "
+        summary=f"{curve.name} went {low:.4g} ({at_low}) -> {top:.4g} ({at_top}) -> {end:.4g} ({at_end}) "
         f"while training kept improving; {lesson}",
         evidence=tuple(evidence),
     )

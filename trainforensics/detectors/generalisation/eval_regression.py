@@ -38,6 +38,8 @@ from trainforensics.signals.evaluations import (
     course_between,
     earlier_wobble,
     higher_is_better,
+    last_level_steps,
+    level_steps,
     oriented,
     second_descent,
     sustained_rise,
@@ -105,12 +107,13 @@ def _finding(curve: Curve, points: Condensed, fall: Rise, courses: dict[str, Cou
     best = best_step(oriented(curve), points, fall.best)
     onset, last = int(points.step[fall.onset]), int(curve.step[-1])
     low, level = sign * fall.low, sign * fall.level
+    highest, latest = level_steps(curve, points, fall.best), last_level_steps(points, curve)
     evidence = [
-        Evidence(curve.name, best, low, None, "best level"),
-        Evidence(curve.name, last, level, low, f"level of the last evaluations, {fall.z:.0f} standard errors worse"),
+        Evidence(curve.name, best, low, None, f"best level, median of {highest}"),
+        Evidence(curve.name, last, level, low, f"median of {latest}, {fall.z:.0f} standard errors worse"),
     ]
     evidence += [
-        Evidence(role, last, course.after, course.before, f"{role} {course.before:.4g} -> {course.after:.4g}")
+        Evidence(role, last, course.after, course.before, f"{role} {course.text}")
         for role, course in courses.items()
         if course.way != "unknown"
     ]
@@ -125,7 +128,7 @@ def _finding(curve: Curve, points: Condensed, fall: Rise, courses: dict[str, Cou
         recovery="unrecovered",
         confidence=round(min(0.92, 0.6 + 0.02 * (fall.z - 6)), 2),
         scope=Scope(domain=curve.series.domain),
-        summary=f"{curve.name} went from {low:.4g} (step {best}) to {level:.4g} (step {last}), onset at {onset}, "
+        summary=f"{curve.name} went from {low:.4g} ({highest}) to {level:.4g} ({latest}), onset at {onset}, "
         "while no loss got worse",
         evidence=tuple(evidence),
     )

@@ -40,7 +40,9 @@ from trainforensics.signals.evaluations import (
     condense,
     course_between,
     earlier_wobble,
+    last_level_steps,
     level_jump,
+    level_steps,
     oriented,
     second_descent,
     sustained_rise,
@@ -119,26 +121,28 @@ def _finding(
     top = float(points.smooth[rise.peak])
     undone = (top - rise.level) / (top - rise.low) if top > rise.low else 0.0
     metric = _worsening_metric(signals, points, rise)
+    lowest, latest = level_steps(curve, points, rise.best), last_level_steps(points, curve)
+    train = signals.curve("train_loss")
     what = "validation loss" if curve.series.domain is None else f"validation loss on {curve.series.domain}"
     evidence = [
-        Evidence(curve.name, best, rise.low, None, f"lowest level, {rise.low:.4g}"),
+        Evidence(curve.name, best, rise.low, None, f"lowest level, median of {lowest}"),
         Evidence(
             curve.name,
             last,
             rise.level,
             rise.low,
-            f"level of the last evaluations, {rise.z:.0f} standard errors above the lowest (noise {points.noise:.2g}, "
+            f"median of {latest}, {rise.z:.0f} standard errors above the lowest (noise {points.noise:.2g}, "
             f"Mann-Kendall p = {rise.trend_p:.1g})",
         ),
     ]
     if training.way != "unknown":
         evidence.append(
             Evidence(
-                "train_loss",
+                train.name if train is not None else "train_loss",
                 last,
                 training.after,
                 training.before,
-                f"training loss {training.before:.4g} -> {training.after:.4g} over the same steps",
+                f"training loss {training.text}",
             )
         )
     if metric is not None:
@@ -155,8 +159,8 @@ def _finding(
         severity="medium" if rise.relative >= params["alarm"] else "low",
         confidence=_confidence(rise, training, metric is not None),
         scope=Scope(domain=curve.series.domain),
-        summary=f"{what} rose from {rise.low:.4g} (step {best}) to {rise.level:.4g} (step {last}), onset at {onset}, "
-        + _training_text(training, signals.has("train_loss")),
+        summary=f"{what} rose from {rise.low:.4g} ({lowest}) to {rise.level:.4g} ({latest}), onset at {onset}, "
+        + _training_text(training, train is not None),
         evidence=tuple(evidence),
         precursors=(
             Precursor(curve.name, best, onset - best, f"best evaluation, {onset - best} steps before the onset"),

@@ -116,7 +116,7 @@ def _finding(curve: Curve, points: Condensed, jump: Jump, move: tuple[float, flo
             onset,
             float(points.value[jump.at]),
             jump.before,
-            f"new level, {jump.z:.0f} noise widths off",
+            f"first evaluation on the new level, against the median before, {jump.z:.0f} noise widths off",
         ),
     ]
     quiet = "training loss not logged there"

@@ -133,9 +133,11 @@ def _level_break(role: str, curve: Curve, restart: Restart, params: Params) -> I
     found = join(value, border)
     if found is not None and (abs(found.z) < params["z"] or abs(found.change) < params["size"] * found.noise):
         found = None
-    text = "" if found is None else f"{abs(found.z):.0f} times what the old life does by itself"
+    text = ""
+    if found is not None:
+        text = f"medians of {found.width} points a side, {abs(found.z):.0f} times the usual change of the old life"
     if found is None and (found := _pairs(role, curve, restart, params)) is not None:
-        text = f"at {found.width} steps that both lives logged"
+        text = f"medians of the {found.width} steps that both lives logged"
     if found is not None:
         back = np.exp if value is not points.value else float
         before, after = float(back(found.before)), float(back(found.after))
@@ -143,7 +145,7 @@ def _level_break(role: str, curve: Curve, restart: Restart, params: Params) -> I
         yield _Break(role, row, max(abs(found.z), params["z"]), found)
     elif role == "train_loss" and max(ratio := noise_ratio(value, border), 1 / ratio) >= params["noise"]:
         text = f"point-to-point noise of the loss changes by a factor {ratio:.2g}"
-        yield _Break(role, Evidence(curve.name, restart.step, ratio, 1.0, text), params["z"])
+        yield _Break(role, Evidence(curve.name, restart.step, None, None, text), params["z"])
 
 
 def _pairs(role: str, curve: Curve, restart: Restart, params: Params) -> Join | None:
