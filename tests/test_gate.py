@@ -96,3 +96,18 @@ def test_an_unknown_requirement_is_a_usage_error() -> None:
 def test_an_unknown_severity_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="low, medium, high, critical"):
         Policy.of(Settings(fail_on="severe"))
+
+
+def test_an_effect_counts_when_its_root_is_left_out() -> None:
+    rise = make_incident("gradual-rise", severity="high", id="rise")
+    lost = make_incident("divergence", severity="critical", id="lost", caused_by="rise")
+    run = make_run(rise, lost)
+    assert [v.incident.id for v in decide(run).violations] == ["rise"]
+    assert [v.incident.id for v in decide(run, ignore=("gradual-rise",)).violations] == ["lost"]
+    assert [v.incident.id for v in decide(run, select=("divergence",)).violations] == ["lost"]
+
+
+@pytest.mark.parametrize("cause", ["nowhere", "lost"])
+def test_a_broken_or_circular_chain_hides_nothing(cause: str) -> None:
+    lost = make_incident("divergence", severity="critical", id="lost", caused_by=cause)
+    assert decide(make_run(lost)).exit_code == EXIT_POLICY

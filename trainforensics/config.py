@@ -72,7 +72,14 @@ def _file_table(file: Path | None, folder: Path) -> tuple[dict[str, Any], str]:
 
 
 def _inner(document: dict[str, Any], is_project: bool) -> dict[str, Any]:
-    return dict(document.get("tool", {}).get("trainforensics", {})) if is_project else document
+    if not is_project:
+        return document
+    table: Any = document
+    for key in ("tool", "trainforensics"):
+        table = table.get(key, {}) if isinstance(table, dict) else None
+    if not isinstance(table, dict):
+        raise UsageError("pyproject.toml: [tool.trainforensics] must be a table")
+    return dict(table)
 
 
 def _parse(file: Path) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from trainforensics import registry, roles
@@ -36,7 +36,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A root incident the policy does not accept."""
+    """An incident the policy does not accept."""
 
     run: str
     incident: Incident
@@ -71,14 +71,29 @@ def judge(results: Sequence[RunResult], policy: Policy, settings: Settings) -> D
     if not results:
         blind.append(Blind("", "there is no run to judge"))
     violations = tuple(
-        Violation(result.run, incident)
-        for result in results
-        for incident in result.incidents
-        if incident.is_root
-        and settings.wants(incident.kind, _family(incident.kind))
-        and severity_rank(incident.severity) >= severity_rank(policy.fail_on)
+        Violation(result.run, incident) for result in results for incident in _unacceptable(result, policy, settings)
     )
     return Decision(violations, tuple(blind))
+
+
+def _unacceptable(result: RunResult, policy: Policy, settings: Settings) -> Iterator[Incident]:
+    """Incidents of the selected kinds at or above the bar; an effect counts where its root is not selected."""
+    wanted = {i.id: i for i in result.incidents if settings.wants(i.kind, _family(i.kind))}
+    for incident in wanted.values():
+        bad = severity_rank(incident.severity) >= severity_rank(policy.fail_on)
+        if bad and not _counted_with_cause(incident, wanted):
+            yield incident
+
+
+def _counted_with_cause(incident: Incident, wanted: Mapping[str, Incident]) -> bool:
+    """Whether the root of the incident is among the selected ones; a broken or circular chain has no root."""
+    seen, cause = {incident.id}, incident.caused_by
+    while cause in wanted and cause not in seen:
+        if wanted[cause].is_root:
+            return True
+        seen.add(cause)
+        cause = wanted[cause].caused_by
+    return False
 
 
 def _family(kind: str) -> str:

@@ -57,12 +57,26 @@ def build() -> typer.Typer:
 
 def main() -> None:
     """Entry point. Every way out has its exit code; a traceback only with TRAINFORENSICS_DEBUG=1."""
+    _open_streams()
     code = _run()
     try:
         sys.stdout.flush()
     except BrokenPipeError:
         code = _hang_up()
+    except OSError as error:
+        _say(f"the results could not be written to stdout: {error}")
+        code = _hang_up() and EXIT_INTERNAL
     sys.exit(code)
+
+
+def _open_streams() -> None:
+    """Closed streams swallow what is written to them, and no terminal's encoding is a reason to fail."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, PTH123  (for as long as the process lives)
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _run() -> int:
