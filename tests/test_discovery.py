@@ -134,6 +134,15 @@ def test_links_in_a_circle_end(tmp_path: Path) -> None:
     assert list(found(discover([tmp_path / "runs"]))) == ["runs/a"]
 
 
+@pytest.mark.parametrize("beside", ["a", "train"])  # the latter has its siblings looked at too
+def test_links_that_lead_nowhere_but_to_themselves_are_skipped(tmp_path: Path, beside: str) -> None:
+    log(tmp_path / "runs" / beside / "metrics.jsonl")
+    (tmp_path / "runs" / "loop").symlink_to(tmp_path / "runs" / "loop")
+    discovery = discover([tmp_path / "runs"])
+    assert len(found(discovery)) == 1
+    assert reasons(discovery)["loop"].startswith("cannot be opened (")
+
+
 def test_our_own_output_is_not_read(tmp_path: Path) -> None:
     log(tmp_path / "a" / "metrics.jsonl")
     log(tmp_path / "out" / "metrics.jsonl")

@@ -158,7 +158,7 @@ def _walk_folder(folder: Path, run: _Folder, own: _Folder, walk: _Walk) -> None:
         walk.folders.append(run)
     for entry in entries:
         path = Path(entry.path)
-        is_folder = entry.is_dir()
+        is_folder = _is_folder(entry)
         if (step := _checkpoint_step(path, is_folder)) is not None:
             run.checkpoints.append(Checkpoint(step, _text(path.relative_to(run.path).as_posix())))
         if not is_folder:
@@ -166,6 +166,14 @@ def _walk_folder(folder: Path, run: _Folder, own: _Folder, walk: _Walk) -> None:
         elif entry.name == _HYDRA or not (entry.name.startswith(".") or entry.name == "__pycache__"):
             here = _Folder(f"{own.name}/{entry.name}", path)
             _walk_folder(path, run if _joins(path, run.path, entries) else here, here, walk)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a folder; what cannot be looked up, as links in a loop, is none, and is skipped as a file."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
 
 
 def _take_file(entry: os.DirEntry[str], path: Path, run: _Folder, walk: _Walk) -> None:
@@ -176,7 +184,8 @@ def _take_file(entry: os.DirEntry[str], path: Path, run: _Folder, walk: _Walk) -
         elif walk.first_visit(path):
             run.files.append((path, path.relative_to(run.path).as_posix()))
     except OSError as error:
-        walk.skip(path, "dangling link" if entry.is_symlink() else f"cannot be opened ({error.strerror})")
+        dangling = entry.is_symlink() and isinstance(error, FileNotFoundError)
+        walk.skip(path, "dangling link" if dangling else f"cannot be opened ({error.strerror})")
 
 
 def _joins(folder: Path, run: Path, siblings: list[os.DirEntry[str]]) -> bool:
@@ -205,16 +214,20 @@ def _splits_one_run(siblings: list[os.DirEntry[str]]) -> bool:
 
     They are, where logs lie beside them, or nothing but other such folders.
     """
-    folders = {entry.name.lower() for entry in siblings if entry.is_dir()}
+    folders = {entry.name.lower() for entry in siblings if _is_folder(entry)}
     logs = any(
-        not entry.is_dir() and ("tfevents" in entry.name or Path(entry.name).suffix in _LOG_LIKE) for entry in siblings
+        not _is_folder(entry) and ("tfevents" in entry.name or Path(entry.name).suffix in _LOG_LIKE)
+        for entry in siblings
     )
     return logs or folders <= _SPLIT_FOLDERS | {"checkpoints", "wandb"}
 
 
 def _has_trainer_state(folder: Path) -> bool:
     """Whether a Hugging Face trainer saved its state or checkpoints here."""
-    return (folder / "trainer_state.json").is_file() or any(folder.glob("checkpoint-*/trainer_state.json"))
+    try:
+        return (folder / "trainer_state.json").is_file() or any(folder.glob("checkpoint-*/trainer_state.json"))
+    except OSError:
+        return False
 
 
 def _is_add_scalars(folder: Path) -> bool:
