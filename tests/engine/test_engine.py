@@ -150,3 +150,11 @@ def test_a_run_that_fails_leaves_the_others_alone(
     assert (first.verdict, [e.message for e in first.errored]) == (verdict, ["RuntimeError: boom"])
     assert (second.verdict, second.errored) == ("stable", ())
     assert json.loads((out.out / "runs/a/result.json").read_text())["errored"]
+
+
+def test_names_that_are_not_recognised_are_noted(tmp_path: Path, out: Settings) -> None:
+    lines = [{"step": step, "objektiv": 2 / (1 + step), "heldout_obj": 3 / (1 + step)} for step in range(200)]
+    path = write_jsonl(tmp_path / "a" / "metrics.jsonl", lines)
+    (note,) = engine.analyze([path], out).notes
+    assert "not recognised: objektiv, heldout_obj" in note
+    assert not engine.analyze([path], Settings(out=out.out, plots=False, map={"objektiv": "train_loss"})).notes

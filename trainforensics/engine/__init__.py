@@ -17,6 +17,7 @@ from trainforensics.engine.judge import judge, unjudged
 from trainforensics.engine.output import STORE
 from trainforensics.errors import CannotJudgeError
 from trainforensics.model import CrossRunFinding, DetectorError, Index, RunResult, Skipped
+from trainforensics.report import mapping
 from trainforensics.store.reader import StoredRun, runs_of
 from trainforensics.store.writer import Drafts, Part, import_candidates
 
@@ -79,7 +80,8 @@ def analyze(paths: Iterable[Path], settings: Settings, progress: Progress | None
     index = Index(tool, tuple(map(output.entry, everything)), cross, STORE, imported.skipped)
     output.write_index(settings.out, index, everything)
     lost = (f"{name}: its logs are gone or part of another run now; dropped from the results" for name in gone)
-    return Result(index, tuple(results), tuple(everything), settings.out, (*imported.notes, *lost))
+    notes = (*imported.notes, *lost, *mapping.hints(results))
+    return Result(index, tuple(results), tuple(everything), settings.out, notes)
 
 
 def import_paths(paths: Sequence[Path], settings: Settings, progress: Progress | None = None) -> ImportResult:

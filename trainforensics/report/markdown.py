@@ -16,7 +16,7 @@ from urllib.parse import quote
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from trainforensics.model import Blame, Incident, Index, NotJudged, RunResult
-from trainforensics.report import narrative, text
+from trainforensics.report import mapping, narrative, text
 from trainforensics.report.text import Markdown, escape, number, sentence
 
 MAX_ROWS = 200  # of a table in the appendix
@@ -42,6 +42,8 @@ def render_run(result: RunResult, figures: Mapping[str, str] | None = None) -> s
         alarms=alarms,
         remarks=[page for page in narrative.remarks(result) if page.root.kind != COVERAGE],
         uncovered=_uncovered(result),
+        unrecognised=mapping.unrecognised(result),
+        max_names=mapping.MAX_NAMES,
         full_pages=narrative.FULL_PAGES,
         lost=_lost(alarms),
         gaps=_grouped(result.not_judged),
