@@ -55,7 +55,7 @@ def test_ignored_and_unselected_kinds_do_not_fail() -> None:
         (make_run(errored=(FAILED,)), ()),
         (make_run(), ("val_loss",)),
         (make_run(not_judged=(NotJudged("plateau", "too short"),)), ("plateau",)),
-        (make_run(), ("hang",)),
+        (make_run(), ("nondeterminism",)),
         (make_run(options={"ignore": ["plateau"]}), ("plateau",)),
         (make_run(options={"select": ["numerics"]}), ("plateau",)),
     ],
