@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -75,7 +75,7 @@ def candidates(results: Sequence[RunResult], logs: Mapping[str, Path]) -> list[l
         folders.setdefault((logs[result.run].parent, PurePosixPath(result.run).parent), []).append(result)
     found = [_alike(folder) for folder in folders.values() if 2 <= len(folder) <= MOST_RUNS]
     points = {result.run: sum(source.points for source in result.sources) for result in results}
-    return [pairs for pairs in found if pairs and sum(points[r] for r in {*sum(pairs, ())}) <= MOST_POINTS]
+    return [near for near in found if near and sum(points[run] for run in {*chain.from_iterable(near)}) <= MOST_POINTS]
 
 
 def _alike(folder: Sequence[RunResult]) -> list[tuple[str, str]]:
@@ -89,11 +89,11 @@ def _alike(folder: Sequence[RunResult]) -> list[tuple[str, str]]:
 
 
 def departures(
-    pairs: Sequence[tuple[str, str]], runs: Mapping[str, Signals], told: Mapping[str, Sequence[Incident]]
+    neighbours: Sequence[tuple[str, str]], runs: Mapping[str, Signals], told: Mapping[str, Sequence[Incident]]
 ) -> Iterator[Departure]:
     """What sets runs of one folder apart, each run at most once a kind. `told`: each run's own incidents."""
-    scaled = [found for a, b in pairs if (found := _scaled(runs[a], runs[b], told))]
-    parted = [found for a, b in pairs if (found := _parted(runs[a], runs[b], told, alone=len(pairs) == 1))]
+    scaled = [found for a, b in neighbours if (found := _scaled(runs[a], runs[b], told))]
+    parted = [found for a, b in neighbours if (found := _parted(runs[a], runs[b], told, alone=len(neighbours) == 1))]
     first: dict[tuple[str, str], tuple[str, Finding]] = {}
     for run, finding in sorted([*scaled, *parted], key=lambda found: -found[1].confidence):
         first.setdefault((run, finding.kind), (run, finding))
@@ -123,6 +123,7 @@ def _shared_noise(a: Floats, b: Floats) -> float:
 # --- a multiple --------------------------------------------------------------------------------------------------
 
 
+@np.errstate(all="ignore")
 def _scaled(a: Signals, b: Signals, told: Mapping[str, Sequence[Incident]]) -> tuple[str, Finding] | None:
     """The run whose training loss is a whole multiple of its sibling's all along."""
     if any(i.kind == "scale-mismatch" for run in (a, b) for i in told[run.run]):
@@ -155,7 +156,9 @@ def _scaled(a: Signals, b: Signals, told: Mapping[str, Sequence[Incident]]) -> t
         peak_step=int(step[0]),
         confidence=0.9 if named else 0.8,
         scope=Scope(sibling=b.run),
-        summary=f"{curve.name} is {k} times that of {other} on all {len(step)} common steps ({ratio:.3f}), {held}{named}",
+        summary=(
+            f"{curve.name} is {k} times that of {other} on all {len(step)} common steps ({ratio:.3f}), {held}{named}"
+        ),
         evidence=tuple(rows),
     )
 
@@ -201,18 +204,16 @@ def _factor_setting(a: Signals, b: Signals, k: int) -> str:
     """The setting that differs by the factor, or has its value in the run with the multiple alone."""
     there = dict(flat(b.config))
     for key, value in flat(a.config):
-        other = there.get(key, 1)
-        if not _FACTORS.search(leaf(key)) or isinstance(value, bool) or value == other:
-            continue
-        if isinstance(value, int | float) and isinstance(other, int | float) and min(value, other) > 0:
-            if max(value, other) == k * min(value, other):
-                return f"; {key} is {value} here, {there.get(key, 'not set')} there"
+        numbers = [n for n in (value, there.get(key, 1)) if isinstance(n, int | float) and n > 0]
+        if _FACTORS.search(leaf(key)) and len(numbers) == 2 and max(numbers) == k * min(numbers):
+            return f"; {key} is {value} here, {there.get(key, 'not set')} there"
     return ""
 
 
 # --- twins -------------------------------------------------------------------------------------------------------
 
 
+@np.errstate(all="ignore")
 def _parted(
     a: Signals, b: Signals, told: Mapping[str, Sequence[Incident]], *, alone: bool
 ) -> tuple[str, Finding] | None:
@@ -226,18 +227,16 @@ def _parted(
     if gap is None:
         return None
     at, widths = gap
-    if np.median(mine[-span(len(step)) :] - theirs[-span(len(step)) :]) < 0:
+    tail = slice(-span(len(step)), None)
+    if np.median(mine[tail] - theirs[tail]) < 0:
         a, b, mine, theirs = b, a, theirs, mine
     curve, other = a.curve("train_loss"), _short(b)
     if curve is None:
         return None
-    tail = slice(-span(len(step)), None)
     ends = float(np.median(mine[tail])), float(np.median(theirs[tail]))
     onset, before = int(step[at]), int(step[max(at - 1, 0)])
-    start = (
-        f"up to there the runs show the same noise ({_shared_noise(mine[:at], theirs[:at]):.2g} of what independent "
-        "runs differ by)"
-    )
+    shared = _shared_noise(mine[:at], theirs[:at])
+    start = f"up to there the noise of their difference is {shared:.2g} of that of independent runs"
     return a.run, Finding(
         kind="nondeterminism",
         series=curve.name,
@@ -288,7 +287,6 @@ def _growing_gap(a: Floats, b: Floats) -> tuple[int, float] | None:
     at = int(near[-1]) + 1 if len(near) else 0
     if at < max(TOGETHER * n, 2 * width) or n - at < 2 * width:
         return None
-    # halfway between the parting and the end
     half, end = float(np.median(gap[at : at + (n - at) // 2])), float(np.median(gap[-width:]))
     if abs(end) < VISIBLE or abs(end) < GROWS * abs(half) or _shared_noise(a[:at], b[:at]) > SHARED:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -15,6 +15,7 @@ from trainforensics.discovery import Candidate, discover
 from trainforensics.engine import output
 from trainforensics.engine.judge import judge, unjudged
 from trainforensics.engine.output import STORE
+from trainforensics.engine.second_pass import judge_siblings
 from trainforensics.errors import CannotJudgeError
 from trainforensics.model import CrossRunFinding, DetectorError, Index, RunResult, Skipped
 from trainforensics.report import mapping
@@ -72,7 +73,7 @@ def analyze(paths: Iterable[Path], settings: Settings, progress: Progress | None
     imported = import_paths(given, settings, progress)
     folders = runs_of(imported.store)
     results = list(_judge_all([folders[name] for name in imported.runs], settings, progress))
-    cross = _cross_run(results, [StoredRun(folders[name]) for name in imported.runs])
+    results, cross = _cross_run(results, {name: StoredRun(folders[name]) for name in imported.runs}, settings)
     kept, gone = output.earlier(settings.out, given, set(imported.runs))
     output.drop(settings.out, gone)
     everything = sorted([*results, *kept], key=lambda result: (_URGENCY[result.verdict], -result.alarms))
@@ -188,9 +189,12 @@ def _failure(stage: str, error: Exception) -> DetectorError:
     return DetectorError(stage, f"{type(error).__name__}: {error}")
 
 
-def _cross_run(results: list[RunResult], stored: Sequence[StoredRun]) -> tuple[CrossRunFinding, ...]:
+def _cross_run(
+    results: list[RunResult], stored: Mapping[str, StoredRun], settings: Settings
+) -> tuple[list[RunResult], tuple[CrossRunFinding, ...]]:
     """What only several runs together show."""
     if len(results) < 2:
-        return ()
-    batches = {run.name: run.batches() for run in stored}
-    return blame.cross_run(results, batches)
+        return results, ()
+    shared = blame.cross_run(results, {name: run.batches() for name, run in stored.items()})
+    judged, departed = judge_siblings(results, stored, settings)
+    return judged, (*shared, *departed)
