@@ -18,6 +18,7 @@ from trainforensics.report.text import capital, code, label, number
 SECTIONS = ("What it detects", "Why it matters", "Evidence", "False positives", "Example", "Parameters")
 WITHOUT_DETECTOR = {
     "suspect-shard": "Raised by blame, as an effect of the incident whose data it names; it has no own detector.",
+    "nondeterminism": "Raised where runs are compared: between twins of one analysis, and by `trainforensics diff`.",
 }
 _HEADING = re.compile(rf"^({'|'.join(SECTIONS)}):\s*$", re.MULTILINE)
 
