@@ -134,6 +134,17 @@ def test_links_in_a_circle_end(tmp_path: Path) -> None:
     assert list(found(discover([tmp_path / "runs"]))) == ["runs/a"]
 
 
+def test_a_link_to_a_folder_is_followed_only_where_it_is_named(tmp_path: Path) -> None:
+    log(tmp_path / "elsewhere" / "metrics.jsonl")
+    log(tmp_path / "runs" / "a" / "metrics.jsonl")
+    (tmp_path / "runs" / "b").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "runs" / "a" / "more.jsonl").symlink_to(tmp_path / "elsewhere" / "metrics.jsonl")
+    discovery = discover([tmp_path / "runs"])
+    assert found(discovery) == {"runs/a": ["metrics.jsonl", "more.jsonl"]}
+    assert reasons(discovery) == {"b": "a link to a folder; name it to follow it"}
+    assert found(discover([tmp_path / "runs" / "b"])) == {"b": ["metrics.jsonl"]}
+
+
 @pytest.mark.parametrize("beside", ["a", "train"])  # the latter has its siblings looked at too
 def test_links_that_lead_nowhere_but_to_themselves_are_skipped(tmp_path: Path, beside: str) -> None:
     log(tmp_path / "runs" / beside / "metrics.jsonl")

@@ -163,6 +163,8 @@ def _walk_folder(folder: Path, run: _Folder, own: _Folder, walk: _Walk) -> None:
             run.checkpoints.append(Checkpoint(step, _text(path.relative_to(run.path).as_posix())))
         if not is_folder:
             _take_file(entry, path, run, walk)
+        elif entry.is_symlink():  # may lead out of the tree, to anything
+            walk.skip(path, "a link to a folder; name it to follow it")
         elif entry.name == _HYDRA or not (entry.name.startswith(".") or entry.name == "__pycache__"):
             here = _Folder(f"{own.name}/{entry.name}", path)
             _walk_folder(path, run if _joins(path, run.path, entries) else here, here, walk)
