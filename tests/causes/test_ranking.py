@@ -231,6 +231,25 @@ def test_a_cause_repeats_the_numbers_of_the_evidence() -> None:
     assert any("from 1.75 to 3.25" in text for text in texts)
 
 
+def test_overflow_does_not_lead_in_fp32_without_evidence() -> None:
+    loss = noise(2.5)
+    loss[ONSET:] = np.nan
+    signals = run(train_loss=loss, config={"precision": "fp32"})
+    found = {cause.cause: cause for cause in causes(make_incident("nan-onset", ONSET), signals)}
+    assert next(iter(found)) != "numeric-overflow"
+    assert "fp32 with the same" not in "".join(cause.test for cause in found.values())
+    assert "announced" not in "".join(found["numeric-overflow"].for_)
+
+
+def test_a_rate_that_never_changed_is_no_evidence() -> None:
+    def told(rate: np.ndarray) -> str:
+        ranked = causes(make_incident("gradual-rise", ONSET), run(learning_rate=rate))
+        return "".join(text for cause in ranked if cause.cause == "learning-rate" for text in cause.for_)
+
+    assert "highest so far" not in told(np.full(N, 2e-3))
+    assert "highest so far" in told(np.append(np.linspace(0, 2e-3, 20), np.full(N - 20, 2e-3)))
+
+
 def test_overfitting_is_less_sure_where_training_is_not_seen() -> None:
     incident, step = make_incident("val-divergence", 200, role="val_loss"), np.arange(N)
     falling = make_signals({"train_loss": 2.5 * np.exp(-step / 200), "val_loss": noise(2.0)}, step=step)

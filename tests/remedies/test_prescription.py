@@ -133,6 +133,13 @@ def test_over_fitting_names_the_best_evaluation_and_early_stopping() -> None:
     assert found.safe_checkpoint.step == 200
 
 
+@pytest.mark.parametrize(("config", "advised"), [({"fp16": True}, True), ({"precision": "fp32"}, False)])
+def test_a_run_in_fp32_is_not_told_to_use_it(config: dict[str, Any], advised: bool) -> None:
+    text = actions(make_incident("nan-onset", 700, causes=because("numeric-overflow")), run(config))
+    assert ("Train in bf16" in text) == advised
+    assert "numeric-overflow" in text
+
+
 def test_what_training_does_meanwhile_is_said_only_where_it_is_seen() -> None:
     step = np.arange(0, N, 50)
     val = make_curve_at(step, 2 + ((step - 300) / 500) ** 2)

@@ -49,7 +49,8 @@ class Rate:
     """The learning rate around an onset. `jump`: largest factor between neighbouring points there; 1.0 without one.
 
     `ramp`: how many-fold it rose in one go up to the onset, from `ramp_from` on, later than in the first points.
-    `first`: first logged step; `warmup`: steps until 95 % of the highest rate so far, 0 for a run that starts there.
+    `first`: first logged step; `constant`: it never changed so far; `warmup`: steps until 95 % of the highest rate so
+    far, 0 for a run that starts there.
     """
 
     now: float
@@ -57,6 +58,7 @@ class Rate:
     jump: float
     jump_step: int
     first: int
+    constant: bool
     warmup: int
     warming: bool
     ramp: float
@@ -268,7 +270,7 @@ class Case:
     @cached_property
     def precision(self) -> str:
         """fp16, bf16, fp8 or fp32 as the configuration says; fp16 also where a loss scale changes; empty if unknown."""
-        return _precision(self.signals.config) or ("fp16" if self.scale_moves else "")
+        return precision_of(self.signals.config) or ("fp16" if self.scale_moves else "")
 
     @cached_property
     def scale_moves(self) -> bool:
@@ -454,6 +456,7 @@ def _rate(curve: Curve, onset: int, cadence: int) -> Rate | None:
         jump,
         jump_step,
         int(curve.step[0]),
+        float(np.min(so_far)) == peak,
         warmup,
         warmup > cadence and recent,
         ramp if ramp > LR_JUMP else 1.0,
@@ -483,7 +486,7 @@ def _varies(curve: Curve) -> bool:
     return len(values) > 1 and float(values.max()) > float(values.min())
 
 
-def _precision(config: Mapping[str, Any]) -> str:
+def precision_of(config: Mapping[str, Any]) -> str:
     """The precision that configuration keys name, the narrowest where several are set."""
     found = set()
     for key, value in flat(config):

@@ -56,9 +56,9 @@ def no_rate(case: Case, points: float) -> list[Reason]:
 
 
 def rate_level(case: Case, high: float = 0.0, low: float = 0.0) -> list[Reason]:
-    """Where the learning rate stands against the highest so far."""
+    """Where the learning rate stands against the highest so far; one that never changed says nothing."""
     rate = case.rate
-    if rate is None or rate.peak <= 0 or rate.jump > 1.0 or case.early:
+    if rate is None or rate.constant or rate.peak <= 0 or rate.jump > 1.0 or case.early:
         return []
     if rate.share >= 0.9:
         return _reason(high, f"the learning rate is {rate.now:.3g}, {rate.share:.0%} of its highest so far")

@@ -55,7 +55,7 @@ def weigh(case: Case) -> Weight | None:
         "underflow",
     )
     reasons = [
-        *precision(case, half=CLEAR if nan else HINT, wide=-HINT),
+        *precision(case, half=CLEAR if nan else HINT, wide=-CLEAR if nan else -HINT),
         *scale(case, HINT),
         *data(case, proven=-CLEAR),
         *rate_jump(case, -CLEAR),
@@ -70,10 +70,15 @@ def weigh(case: Case) -> Weight | None:
         reasons.append(Reason(STRONG if case.precision == "fp16" else CLEAR, text))
     if case.kind == "loss-zero" and case.zero_gradient > 0.5:
         reasons.append(Reason(-CLEAR, "gradient norms are 0, not NaN"))
-    elif nan and case.kind != "scale-decay":
+    elif nan and case.kind != "scale-decay" and case.precision not in ("fp32", "bf16"):
         reasons += growth(case, sudden=HINT / 2)
-    return Weight(
-        prior,
-        tuple(reasons),
-        f"repeat the steps before {case.onset} in bf16 or fp32 with the same batches: no incident confirms it",
-    )
+    return Weight(prior, tuple(reasons), _test(case))
+
+
+def _test(case: Case) -> str:
+    """A wider type, or, where the run has it already, the operation that left its domain."""
+    where = f"repeat the steps before {case.onset}"
+    if case.precision in ("fp32", "bf16"):
+        found = "a logarithm, root or division out of its domain, or an exponential of a large number"
+        return f"{where} and stop at the first operation whose result is not finite: {found} confirms it"
+    return f"{where} in bf16 or fp32 with the same batches: no incident confirms it"

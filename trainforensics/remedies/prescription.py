@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from trainforensics.causes.case import precision_of
 from trainforensics.model import Incident, Remedy, SafeCheckpoint, Suspect
 from trainforensics.remedies import numbers
 from trainforensics.remedies.checkpoints import best_checkpoint, safe_checkpoint
@@ -149,13 +150,11 @@ def precision(patient: Patient) -> list[Remedy]:
     if not sure:
         return []
     scale = patient.signals.curve("loss_scale")
-    found = [
-        Remedy(
-            "Train in bf16, or keep softmax, norms and reductions in fp32",
-            f"numeric-overflow or loss-scaling is the cause with {sure:.2f}",
-            "no overflow over the same batches",
-        )
-    ]
+    action = WIDER.get(
+        precision_of(patient.signals.config), "Train in bf16, or keep softmax, norms and reductions in fp32"
+    )
+    why = f"numeric-overflow or loss-scaling is the cause with {sure:.2f}"
+    found = [Remedy(action, why, "no overflow over the same batches")]
     if scale is not None and len(scale.only_finite()):
         value = scale.only_finite().value
         found.append(
@@ -166,6 +165,12 @@ def precision(patient: Patient) -> list[Remedy]:
             )
         )
     return found
+
+
+WIDER: Mapping[str, str] = {
+    "bf16": "Keep softmax, norms and reductions in fp32",
+    "fp32": "Keep logarithms, roots and divisions away from 0 and exponentials from large numbers",
+}
 
 
 def inputs(patient: Patient) -> list[Remedy]:
