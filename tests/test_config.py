@@ -27,6 +27,14 @@ def test_precedence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert config.load({"out": Path("line"), "jobs": None}, folder=tmp_path).out == Path("line")
 
 
+def test_map_is_merged_name_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "trainforensics.toml").write_text('[map]\na = "train_loss"\nb = "val_loss"\nc = "grad_norm"\n')
+    monkeypatch.setenv("TRAINFORENSICS_MAP", "b=reward,d=none")
+    loaded = config.load({"map": ["c=step,e=epoch"]}, folder=tmp_path)
+    assert loaded.map == {"a": "train_loss", "b": "reward", "c": "step", "d": "none", "e": "epoch"}
+    assert [*loaded.map][:2] == ["c", "e"]
+
+
 def test_a_file_given_stands_for_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "trainforensics.toml").write_text("jobs = 2\n")
     (tmp_path / "other.toml").write_text("plots = false\n\n[params.instant-burst]\nz = 7\n")

@@ -43,16 +43,19 @@ class Settings:
 def load(overrides: Mapping[str, Any], file: Path | None = None, folder: Path | None = None) -> Settings:
     """Settings from the command line's `overrides` (None: not given), the environment and the configuration file.
 
-    The file is `file`, else $TRAINFORENSICS_CONFIG, else trainforensics.toml or pyproject.toml in `folder` (default:
+    `map` is merged name by name; of every other setting, the highest level that has it counts alone. Names of a higher
+    level stand first, as the first that fits a series decides its role. The file is `file`, else $TRAINFORENSICS_CONFIG, else trainforensics.toml or pyproject.toml in `folder` (default:
     where the call is made). Raises UsageError for a key or value that is not understood, naming where it stands.
     """
     given = {key: value for key, value in overrides.items() if value is not None}
     table, where = _file_table(file or _env_file(), folder or Path())
+    levels = (_checked(given, "the command line"), _checked(_environment(), "the environment"), _checked(table, where))
     merged: dict[str, Any] = {}
-    merged |= _checked(table, where)
-    merged |= _checked(_environment(), "the environment")
-    merged |= _checked(given, "the command line")
-    return Settings(**merged)
+    names: dict[str, str] = {}
+    for level in levels:
+        names |= {name: role for name, role in level.get("map", {}).items() if name not in names}
+        merged = level | merged
+    return Settings(**(merged | {"map": names}))
 
 
 def _env_file() -> Path | None:
