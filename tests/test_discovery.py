@@ -178,3 +178,12 @@ def test_the_surer_reader_wins_and_the_other_is_named(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "manifest.jsonl", [{"step": i, "shard": f"s{i}", "doc_ids": [i]} for i in range(20)])
     (candidate,) = discover([tmp_path]).candidates
     assert [(s.format, s.others) for s in candidate.sources] == [("manifest", ("jsonl",))]
+
+
+@pytest.mark.parametrize("name", ["x²", "①", "x٣", "x½"])
+def test_digits_that_are_no_decimal_numbers_are_names_like_others(tmp_path: Path, name: str) -> None:
+    for folder in ("x10", "x2", name):
+        log(tmp_path / folder / "metrics.jsonl")
+    names = list(found(discover([tmp_path])))
+    assert sorted(names) == sorted(f"{tmp_path.name}/{folder}" for folder in ("x10", "x2", name))
+    assert names.index(f"{tmp_path.name}/x2") < names.index(f"{tmp_path.name}/x10")

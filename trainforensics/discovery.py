@@ -334,7 +334,7 @@ def _text(name: str) -> str:
 
 def _natural(name: str) -> list[tuple[int, int, str]]:
     """Sort key that puts rank_2 before rank_10."""
-    return [(0, int(p), "") if p.isdigit() else (1, 0, p) for p in re.split(r"(\d+)", name) if p]
+    return [(0, int(p), "") if p.isdecimal() else (1, 0, p) for p in re.split(r"(\d+)", name) if p]
 
 
 def _unique_names(candidates: list[Candidate]) -> Iterator[Candidate]:
