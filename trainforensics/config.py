@@ -43,9 +43,9 @@ class Settings:
 def load(overrides: Mapping[str, Any], file: Path | None = None, folder: Path | None = None) -> Settings:
     """Settings from the command line's `overrides` (None: not given), the environment and the configuration file.
 
-    `map` is merged name by name; of every other setting, the highest level that has it counts alone. Names of a higher
-    level stand first, as the first that fits a series decides its role. The file is `file`, else $TRAINFORENSICS_CONFIG, else trainforensics.toml or pyproject.toml in `folder` (default:
-    where the call is made). Raises UsageError for a key or value that is not understood, naming where it stands.
+    `map` is merged name by name, names of a higher level first: the first that fits a series decides its role. The
+    file is `file`, else $TRAINFORENSICS_CONFIG, else trainforensics.toml or pyproject.toml in `folder` (default: where
+    the call is made). Raises UsageError for a key or value that is not understood, naming where it stands.
     """
     given = {key: value for key, value in overrides.items() if value is not None}
     table, where = _file_table(file or _env_file(), folder or Path())
