@@ -58,3 +58,30 @@ def test_several_runs_are_refused_with_their_names(run: Run, log: Path, tmp_path
     code, _, stderr = run("blame", both, "--step", "3", "--out", tmp_path / "out")
     assert code == 2
     assert "both/a, both/b" in stderr
+
+
+@pytest.mark.parametrize("step", [0, 5000])
+def test_a_step_outside_the_run_is_refused_with_the_steps_it_has(
+    run: Run, log: Path, tmp_path: Path, step: int
+) -> None:
+    code, stdout, stderr = run("blame", log, "--step", step, "--out", tmp_path / "out")
+    assert (code, stdout) == (2, "")
+    assert f"--step {step}: not a step of this run; the log covers steps 1-200, the manifest covers" in stderr
+
+
+def test_a_rank_that_the_manifest_does_not_have_is_refused_with_those_it_has(
+    run: Run, log: Path, tmp_path: Path
+) -> None:
+    rows = ["step,rank,batch_id,shard"] + [f"{i},{rank},{i},s{rank}" for i in range(1, 201) for rank in (0, 1)]
+    (log / "batches.csv").write_text("\n".join(row for row in rows if row != "150,1,150,s1") + "\n")
+    code, stdout, stderr = run("blame", log, "--step", "103", "--rank", "9", "--out", tmp_path / "out")
+    assert (code, stdout) == (2, "")
+    assert "--rank 9: the manifest has no such rank; it has 0, 1" in stderr
+    code, stdout, _ = run("blame", log, "--step", "150", "--rank", "1", "--out", tmp_path / "out")
+    assert code == 0
+    assert "rank 1 has no batch of steps 150-150 in the manifest; other ranks have" in stdout
+
+
+def test_a_manifest_without_ranks_says_so(run: Run, log: Path, tmp_path: Path) -> None:
+    _, stdout, _ = run("blame", log, "--step", "103", "--rank", "1", "--out", tmp_path / "out")
+    assert "the manifest names no ranks: these are the batches of all of them" in stdout

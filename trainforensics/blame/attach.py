@@ -27,6 +27,7 @@ from trainforensics.blame.windows import (
     report_window,
     symptom_steps,
 )
+from trainforensics.errors import UsageError
 from trainforensics.model import Blame, Incident, Suspect, SuspectType
 from trainforensics.signals import Signals
 from trainforensics.signals.curve import Ints
@@ -90,9 +91,12 @@ def at_step(
 
     `window` counts the steps back from `step` (default: back to the point logged before it); `rank` keeps one rank's
     batches. Only the rows around the step are read, so a manifest of ten million rows answers within a second.
+
+    Raises UsageError for a step outside log and manifest, and for a rank that the manifest does not have.
     """
     manifest = find_manifest(signals, batches)
     grid = log_grid(signals)
+    _check_step(step, grid, manifest)
     span = core_window(step, grid) if window is None else Window(step - max(1, window), step)
     if not isinstance(manifest, Manifest):
         return Blame((span.after + 1, span.upto), None, note=f"{manifest}; {WHAT_TO_LOG}")
@@ -105,7 +109,9 @@ def at_step(
     shown = _ordered([*_rank_suspects(move), *suspects])
     note = manifest.alignment.note
     if near.own.is_empty():
-        note = _absent(manifest, span)
+        note = _absent(manifest, span) if rank is None else _absent_rank(manifest, span, rank)
+    elif rank is not None and "rank" not in manifest.columns:
+        note = "; ".join(filter(None, (note, "the manifest names no ranks: these are the batches of all of them")))
     return Blame((span.after + 1, span.upto), manifest.basis, shown, _batches(near.own, shown), note)
 
 
@@ -302,6 +308,26 @@ def _rows_of(suspects: tuple[Suspect, ...], units: Units) -> list[pl.DataFrame]:
         holds = key.list.contains(suspect.id) if suspect.type == "doc" else key == suspect.id
         found.append(units.rows_in(units.of(np.array(suspect.steps)), holds))
     return found
+
+
+def _check_step(step: int, grid: Ints, manifest: Manifest | str) -> None:
+    spans = {"log": (int(grid[0]), int(grid[-1]))} if len(grid) else {}
+    if isinstance(manifest, Manifest):
+        spans["manifest"] = manifest.first, manifest.last
+    if spans and not any(first <= step <= last for first, last in spans.values()):
+        known = ", ".join(f"the {name} covers steps {first}-{last}" for name, (first, last) in spans.items())
+        raise UsageError(f"--step {step}: not a step of this run; {known}")
+
+
+def _absent_rank(manifest: Manifest, window: Window, rank: int) -> str:
+    """Why a rank has no batch in the window. Raises UsageError where it has none at all."""
+    if "rank" not in manifest.columns or manifest.rows(window.after, window.upto).is_empty():
+        return _absent(manifest, window)
+    ranks = manifest.frame.select(pl.col("rank").unique().sort()).drop_nulls().collect()["rank"].to_list()
+    if rank not in ranks:
+        shown = ", ".join(map(str, ranks[:8])) + (f" ... {ranks[-1]}" if len(ranks) > 8 else "")
+        raise UsageError(f"--rank {rank}: the manifest has no such rank; it has {shown or 'none'}")
+    return f"rank {rank} has no batch of steps {window.after + 1}-{window.upto} in the manifest; other ranks have"
 
 
 def _absent(manifest: Manifest, window: Window) -> str:
