@@ -94,7 +94,8 @@ def test_one_event_alone_convicts_nobody() -> None:
     blame = blame_of(make_incident(onset=300), run(), manifest())
     assert convicted(blame) == []
     assert len([s for s in blame.suspects if s.type == "shard"]) == RANKS
-    assert len(blame.batches) == RANKS
+    assert len(blame.batches) == RANKS * 11 == len(manifest().filter(pl.col("step").is_between(290, 300)).collect())
+    assert {row["step"] for row in blame.batches[:RANKS]} == {300}
 
 
 def test_chance_convicts_nobody() -> None:

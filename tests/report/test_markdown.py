@@ -63,6 +63,16 @@ def test_a_report_begins_with_verdict_what_happened_and_what_to_do() -> None:
     assert lines[3] == "Lost: 1236 steps, 2.6 B tokens, 3 h 10 min."
 
 
+def test_batches_of_the_window_are_told_from_those_of_other_steps() -> None:
+    incident = full_incident()
+    assert incident.blame is not None
+    rows = ({"step": 100, "shard": "a"}, {"step": 95, "shard": "b"}, {"step": 700, "shard": "a"})
+    blame = replace(incident.blame, window=(90, 100), batches=rows)
+    assert "3 batches: 2 of the window, 1 with suspects at other steps" in render_run(
+        make_run(replace(incident, blame=blame))
+    )
+
+
 def test_a_checkpoint_after_the_onset_is_not_called_one_to_go_back_to() -> None:
     incident = full_incident()
     assert incident.onset_step is not None

@@ -174,9 +174,13 @@ def _blame(incident: Incident, signals: Signals, manifest: Manifest | str, units
     core = Window(core.after - slack, core.upto + slack)
     suspects = _data_suspects(incident, signals, units, core, move, marks)
     shown = _ordered([*ranks, *suspects])
-    rows = pl.concat([manifest.rows(core.after, core.upto), *_rows_of(shown, units)]).unique(maintain_order=True)
-    note = _absent(manifest, core) if rows.is_empty() else manifest.alignment.note
-    return Blame(window, manifest.basis, shown, _batches(rows, shown), note)
+    fed = manifest.rows(window[0] - 1, window[1])
+    rows = pl.concat([manifest.rows(core.after, core.upto), *_rows_of(shown, units), fed]).unique(maintain_order=True)
+    batches = _batches(rows, shown)
+    notes = [_absent(manifest, core) if rows.is_empty() else manifest.alignment.note]
+    if len(batches) < len(rows):
+        notes.append(f"the window holds {len(fed)} batches; listed are {len(batches)}, those of suspects and onset first")
+    return Blame(window, manifest.basis, shown, batches, "; ".join(filter(None, notes)))
 
 
 def _data_suspects(

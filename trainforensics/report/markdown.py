@@ -105,6 +105,7 @@ def _environment() -> Environment:
         for name in ("chain", "counts", "facts", "heading", "headline", "suspects", "tally")
     }
     environment.globals |= {
+        "batch_caption": _batch_caption,
         "batch_table": _batch_table,
         "data_line": _data_line,
         "fenced": _fenced,
@@ -157,6 +158,17 @@ def _data_line(blame: Blame, result: RunResult) -> Markdown:
     if blame.note:
         parts.append(escape(text.capital(blame.note)))
     return text.sentences(parts)
+
+
+def _batch_caption(blame: Blame) -> str:
+    """How many batches are listed, and how many of them fed the window rather than a suspect's other steps."""
+    count = text.plural(len(blame.batches), "batch", "batches")
+    if blame.window is None:
+        return count
+    low, high = blame.window
+    inside = sum(low <= row.get("log_step", row.get("step", low)) <= high for row in blame.batches)
+    elsewhere = len(blame.batches) - inside
+    return f"{count}: {inside} of the window" + (f", {elsewhere} with suspects at other steps" if elsewhere else "")
 
 
 def _batch_table(batches: Sequence[Mapping[str, Any]]) -> Markdown:
