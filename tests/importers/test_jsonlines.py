@@ -377,3 +377,28 @@ def test_the_fast_parser_agrees_with_the_standard_library(
         np.testing.assert_array_equal(series.step, other.step)
         np.testing.assert_array_equal(series.value, other.value)
         np.testing.assert_array_equal(series.state, other.state)
+
+
+@pytest.mark.parametrize(
+    ("foreign", "count"),
+    [
+        ([f"[{i}, 2.0]" for i in range(100)], 100),
+        (["[" * 100_000], 1),
+        (['"step": 301, "loss": 2.0}'], 1),
+        (["\x01\x02\ufffd\ufffd\x7f"] * 7, 7),
+    ],
+)
+def test_lines_without_an_object_are_counted_once_a_file(log: Path, foreign: list[str], count: int) -> None:
+    rows: list[dict[str, Any] | str] = [*steps(200), *foreign, *steps(400)[200:]]
+    found = read(jsonlines, write(log, *rows))
+    assert len(found.series["loss"].numbers) == 400
+    assert [(w.kind, w.where) for w in found.warnings] == [("bad-line", "line 201")]
+    assert found.warnings[0].message.startswith(f"{count} lines hold no JSON object")
+
+
+def test_the_text_of_a_console_log_and_messages_that_were_read_are_no_damage(log: Path) -> None:
+    console = [part for row in steps(50) for part in ("forward pass", "backward pass", json.dumps(row))]
+    assert read(jsonlines, write(log, *console)).warnings == []
+    found = read(jsonlines, write(log, *steps(50), "Saving model checkpoint to out/checkpoint-50", *steps(60)[50:]))
+    assert len(found.events) == 1
+    assert found.warnings == []

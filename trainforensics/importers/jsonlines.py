@@ -169,6 +169,9 @@ class _Reader:
     bad: int = 0
     bad_line: int = 0
     torn_line: int = 0
+    read_lines: int = 0
+    foreign: int = 0  # lines of text without an object, of which nothing was taken
+    foreign_line: int = 0
     first: bool = True
     _rows: list[Mapping[str, Any]] = field(default_factory=list)
     _lines: list[int] = field(default_factory=list)
@@ -197,6 +200,7 @@ class _Reader:
             block, line = rest, line + 1
         parsed = fastjson.parse(block, line) if block and not block.isspace() else None
         if parsed is not None and not _holds_config(parsed[0]):
+            self.read_lines += len(parsed[0])
             yield from self.points.add(parsed[0])
             yield from logged_batches(parsed[1], self.points.steps)
         elif block:
@@ -209,8 +213,13 @@ class _Reader:
                 continue
             found = _decode(raw)
             if found is None or (not found.rows and not found.torn):
-                yield from self._message(raw, number)
+                events = list(self._message(raw, number))
+                if not events:
+                    self.foreign += 1
+                    self.foreign_line = self.foreign_line or number
+                yield from events
                 continue
+            self.read_lines += 1
             if found.torn:
                 self._count_bad(number, torn=last and number == line + len(texts) - 1)
             for row in found.rows:
@@ -223,6 +232,9 @@ class _Reader:
         if self.bad:
             message = f"{self.bad} lines are no complete JSON object; the others were kept"
             yield ReadWarning("bad-line", f"line {self.bad_line}", message)
+        if 0 < self.foreign <= self.read_lines:  # a log that is mostly text is a console's, and its text no damage
+            message = f"{self.foreign} lines hold no JSON object; the others were kept"
+            yield ReadWarning("bad-line", f"line {self.foreign_line}", message)
         if self.torn_line:
             yield ReadWarning("torn-line", f"line {self.torn_line}", "the last line is cut off; it was left out")
 
