@@ -85,6 +85,14 @@ def test_a_folder_that_is_not_ours_is_left_alone(tmp_path: Path, out: Settings) 
     assert [path.name for path in out.out.iterdir()] == ["thesis.tex"]
 
 
+def test_a_foreign_folder_is_refused_before_any_log_is_read(out: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    out.out.mkdir()
+    (out.out / "thesis.tex").write_text("mine")
+    monkeypatch.setattr(engine, "discover", lambda paths: pytest.fail("the logs were looked at"))
+    with pytest.raises(UsageError, match="not empty and not ours"):
+        engine.analyze([Path("a")], out)
+
+
 def test_an_out_that_is_a_file_or_cannot_be_made(tmp_path: Path) -> None:
     path = log(tmp_path / "a")
     with pytest.raises(UsageError, match="is a file"):

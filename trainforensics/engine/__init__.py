@@ -89,6 +89,7 @@ def import_paths(paths: Sequence[Path], settings: Settings, progress: Progress |
     """Import every run below `paths` into the store under `settings.out`. Raises as `analyze` does."""
     for role in settings.map.values():
         roles.check_role(role)
+    output.check(settings.out)  # before the logs are read, which may take long
     found = discover(paths)
     broken = (*registry.importers().broken, *registry.detectors().broken)
     notes = tuple(f"plug-in {plugin.name} is left out: {plugin.message}" for plugin in broken)

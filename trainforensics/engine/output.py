@@ -22,17 +22,29 @@ RESULT, REPORT, SKIP, PLOTS = "result.json", "report.md", "skip.json", "plots"
 _RESERVED = frozenset({STORE, RESULT, REPORT, MARKER})
 
 
-def claim(out: Path) -> None:
-    """Make the output folder ours. Raises UsageError where it holds something that is not, or cannot be written."""
+def check(out: Path) -> None:
+    """Raise UsageError where the output folder holds something that is not ours. Nothing is written."""
     try:
         if out.exists() and not out.is_dir():
             raise UsageError(f"{out}: is a file; give a folder with --out")
         if out.is_dir() and not (out / MARKER).is_file() and any(out.iterdir()):
             raise UsageError(f"{out}: not empty and not ours (no {MARKER} in it); give another folder with --out")
+    except OSError as error:
+        raise _unusable(out, error) from None
+
+
+def claim(out: Path) -> None:
+    """Make the output folder ours. Raises UsageError where it holds something that is not, or cannot be written."""
+    check(out)
+    try:
         out.mkdir(parents=True, exist_ok=True)
         (out / MARKER).write_text(f"{SCHEMA}\n")
     except OSError as error:
-        raise UsageError(f"{out}: cannot be written ({error.strerror}); give another folder with --out") from None
+        raise _unusable(out, error) from None
+
+
+def _unusable(out: Path, error: OSError) -> UsageError:
+    return UsageError(f"{out}: cannot be written ({error.strerror}); give another folder with --out")
 
 
 def run_folder(run: str) -> str:
