@@ -67,10 +67,12 @@ def test_analysing_again_replaces_and_drops(tmp_path: Path, out: Settings) -> No
     engine.analyze([tmp_path / "runs"], out)
     engine.analyze([tmp_path / "other"], out)
     assert set(index_of(out)) == {"runs/a", "runs/b", "other"}
+    assert engine.analyze([tmp_path / "other", tmp_path / "runs"], out).notes == ()
     shutil.rmtree(tmp_path / "runs" / "b")
     result = engine.analyze([tmp_path / "runs"], out)
     assert set(index_of(out)) == {"runs/a", "other"}
     assert any("runs/b" in note and "dropped" in note for note in result.notes)
+    assert f"1 older run kept in {out.out}" in result.notes
     assert not (out.out / "runs" / "b").exists()
     assert [run.run for run in result.runs] == ["runs/a"]
     assert {run.run for run in result.everything} == {"runs/a", "other"}

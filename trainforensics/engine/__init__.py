@@ -19,6 +19,7 @@ from trainforensics.engine.second_pass import judge_siblings
 from trainforensics.errors import CannotJudgeError
 from trainforensics.model import CrossRunFinding, DetectorError, Index, RunResult, Skipped
 from trainforensics.report import mapping
+from trainforensics.report.text import plural
 from trainforensics.store.reader import StoredRun, runs_of
 from trainforensics.store.writer import Drafts, Part, import_candidates
 
@@ -81,7 +82,8 @@ def analyze(paths: Iterable[Path], settings: Settings, progress: Progress | None
     index = Index(tool, tuple(map(output.entry, everything)), cross, STORE, imported.skipped)
     output.write_index(settings.out, index, everything)
     lost = (f"{name}: its logs are gone or part of another run now; dropped from the results" for name in gone)
-    notes = (*imported.notes, *lost, *mapping.hints(results))
+    older = [f"{plural(len(kept), 'older run')} kept in {settings.out}"] if kept else []
+    notes = (*imported.notes, *lost, *older, *mapping.hints(results))
     return Result(index, tuple(results), tuple(everything), settings.out, notes)
 
 
