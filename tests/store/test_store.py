@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -114,6 +115,51 @@ def test_a_store_without_its_manifest_is_none(tmp_path: Path) -> None:
     (tmp_path / "store" / "manifest.json").unlink()
     with pytest.raises(UsageError, match="not a trainforensics store"):
         runs_of(tmp_path / "store")
+
+
+@pytest.mark.parametrize("text", ["null", "[]", "5", '{"schema": 1}', "{", "\x00"])
+def test_a_damaged_manifest_is_none_and_is_replaced(tmp_path: Path, text: str) -> None:
+    write_jsonl(tmp_path / "run" / "metrics.jsonl", rows(range(20)))
+    imported(tmp_path / "store", tmp_path / "run")
+    (tmp_path / "store" / "manifest.json").write_text(text)
+    with pytest.raises(UsageError, match="not a trainforensics store"):
+        runs_of(tmp_path / "store")
+    assert list(imported(tmp_path / "store", tmp_path / "run")) == ["run"]
+
+
+@pytest.mark.parametrize("runs", [None, 5, [], {"run": 5}, {"run": ".."}, {"run": None}, {"gone": "gone"}])
+def test_a_manifest_lists_only_what_is_there(tmp_path: Path, runs: object) -> None:
+    write_jsonl(tmp_path / "run" / "metrics.jsonl", rows(range(20)))
+    imported(tmp_path / "store", tmp_path / "run")
+    (tmp_path / "store" / "manifest.json").write_text(json.dumps({"schema": schema.STORE_SCHEMA, "runs": runs}))
+    drop_runs(tmp_path / "store", ["run", "gone"])
+    assert (tmp_path / "run" / "metrics.jsonl").is_file()
+    assert (tmp_path / "store" / "run" / "run.json").is_file()
+    assert list(imported(tmp_path / "store", tmp_path / "run")) == ["run"]
+
+
+@pytest.mark.parametrize("text", ["null", "[]", "{", '{"schema": "trainforensics/store/0"}'])
+def test_a_run_whose_description_is_damaged_says_so(tmp_path: Path, text: str) -> None:
+    write_jsonl(tmp_path / "run" / "metrics.jsonl", rows(range(20)))
+    (run,) = imported(tmp_path / "store", tmp_path / "run").values()
+    (run.folder / "run.json").write_text(text)
+    with pytest.raises(UsageError, match=r"run.json: damaged .*analyse the logs again"):
+        open_run(tmp_path / "store", "run")
+
+
+def test_tables_that_are_damaged_or_gone_say_so(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "run" / "metrics.jsonl", rows(range(20)))
+    write_jsonl(tmp_path / "run" / "manifest.jsonl", [{"step": i, "shard": f"s{i}"} for i in range(20)])
+    (run,) = imported(tmp_path / "store", tmp_path / "run").values()
+    for file in run.folder.rglob("*.parquet"):
+        file.write_bytes(file.read_bytes()[:-20])
+    (run.folder / "series.parquet").unlink()
+    for read in (lambda: run.series, lambda: run.events, run.points, run.batches):
+        with pytest.raises(UsageError, match=r"parquet: damaged .*analyse the logs again"):
+            read()
+    shutil.rmtree(run.folder / "points")
+    with pytest.raises(UsageError, match=r"points: damaged .*analyse the logs again"):
+        run.points()
 
 
 def test_importing_again_replaces_and_dropping_removes(tmp_path: Path) -> None:

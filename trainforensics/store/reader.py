@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import pairwise
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from polars.exceptions import PolarsError
 
 from trainforensics.errors import UsageError
 from trainforensics.importers.base import EMPTY, NULL, STATES
@@ -20,6 +22,7 @@ from trainforensics.model import Axis, Checkpoint, Event, ReadWarning, Segment, 
 from trainforensics.store import schema
 from trainforensics.store.writer import read_manifest
 
+_PARTS = ("name", "logs", "axis", "grouping", "config", "segments", "checkpoints", "sources")
 _NO_NUMBER = frozenset({STATES[NULL], STATES[EMPTY]})
 
 
@@ -47,12 +50,27 @@ class StoredPoints:
     seq: NDArray[np.int64]
 
 
+@contextmanager
+def _intact(file: Path) -> Iterator[None]:
+    """Damage of the store met in the block is a UsageError that names the file."""
+    try:
+        yield
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, PolarsError) as error:
+        raise UsageError(f"{file}: damaged ({type(error).__name__}); analyse the logs again") from error
+
+
 class StoredRun:
-    """One run of a store. Reads on first use."""
+    """One run of a store. Reads on first use; raises UsageError where the store is damaged."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._document: dict[str, Any] = json.loads((folder / schema.RUN_FILE).read_text("utf-8"))
+        file = folder / schema.RUN_FILE
+        with _intact(file):
+            self._document: dict[str, Any] = json.loads(file.read_text("utf-8"))
+            if self._document["schema"] != schema.STORE_SCHEMA:
+                raise ValueError("another schema")
+            for part in _PARTS:  # wrong types come to light here, where the file can be named
+                getattr(self, part)
 
     @property
     def name(self) -> str:
@@ -100,6 +118,10 @@ class StoredRun:
     @cached_property
     def series(self) -> tuple[StoredSeries, ...]:
         """Every series of every source."""
+        with _intact(self.folder / schema.SERIES_FILE):
+            return self._read_series()
+
+    def _read_series(self) -> tuple[StoredSeries, ...]:
         streams = [source["stream"] for source in self._document["sources"] if source["stream"] is not None]
         parts = self._part_of_series
         rows = pl.read_parquet(self.folder / schema.SERIES_FILE).to_dicts()
@@ -124,17 +146,25 @@ class StoredRun:
     @cached_property
     def events(self) -> tuple[Event, ...]:
         """What the log says happened, in the order of the sources."""
-        rows = pl.read_parquet(self.folder / schema.EVENTS_FILE).to_dicts()
-        for row in rows:
-            row["wall_time"] = row["wall_time"].timestamp() if row["wall_time"] is not None else None
-        return tuple(Event(**row) for row in rows)
+        file = self.folder / schema.EVENTS_FILE
+        with _intact(file):
+            rows = pl.read_parquet(file).to_dicts()
+            for row in rows:
+                row["wall_time"] = row["wall_time"].timestamp() if row["wall_time"] is not None else None
+            return tuple(Event(**row) for row in rows)
 
     def points(self) -> dict[int, StoredPoints]:
         """Numbers of every series, by series id."""
         pieces: dict[int, list[StoredPoints]] = {}
-        for file in sorted((self.folder / schema.POINTS_FOLDER).glob("*.parquet")):
-            for series, piece in _read_part(file):
-                pieces.setdefault(series, []).append(piece)
+        folder = self.folder / schema.POINTS_FOLDER
+        files = sorted(folder.glob("*.parquet"))
+        with _intact(folder):
+            if not files:
+                raise FileNotFoundError
+        for file in files:
+            with _intact(file):
+                for series, piece in _read_part(file):
+                    pieces.setdefault(series, []).append(piece)
         return {series: _concatenated(parts) for series, parts in pieces.items()}
 
     def batches(self) -> pl.LazyFrame | None:
@@ -142,6 +172,9 @@ class StoredRun:
         files = sorted((self.folder / schema.BATCHES_FOLDER).glob("*.parquet"))
         if not files:
             return None
+        for file in files:
+            with _intact(file):
+                pl.read_parquet_schema(file)
         return pl.concat([pl.scan_parquet(file) for file in files], how="diagonal_relaxed")
 
 
@@ -182,5 +215,5 @@ def open_run(store: Path, name: str) -> StoredRun:
     runs = runs_of(store)
     if name not in runs:
         known = ", ".join(sorted(runs)[:8])
-        raise UsageError(f"{store}: no run {name!r}; it has {known}")
+        raise UsageError(f"{store}: no run {name!r}, it has {known}; analyse the logs again")
     return StoredRun(runs[name])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
@@ -337,12 +336,20 @@ def _write_manifest(store: Path, runs: Mapping[str, str]) -> None:
 
 
 def read_manifest(store: Path) -> dict[str, str]:
-    """Run name -> folder; empty where there is no readable manifest."""
-    with contextlib.suppress(OSError, ValueError, KeyError):
+    """Run name -> folder, of the runs that are there; empty where there is no readable manifest."""
+    try:
         document = json.loads((store / schema.MANIFEST).read_text("utf-8"))
-        if document["schema"] == schema.STORE_SCHEMA:
-            return dict(document["runs"])
-    return {}
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(document, dict) or document.get("schema") != schema.STORE_SCHEMA:
+        return {}
+    runs = document.get("runs")
+    named = runs if isinstance(runs, dict) else {}
+    return {
+        name: folder
+        for name, folder in named.items()
+        if folder == schema.encode(name) and (store / folder / schema.RUN_FILE).is_file()
+    }
 
 
 def drop_runs(store: Path, names: Iterable[str]) -> None:
