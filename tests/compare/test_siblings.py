@@ -76,6 +76,8 @@ def test_neither_a_broken_factor_nor_one_that_drifts_nor_constants_are_a_scale()
     assert not found(run("a", one), run("b", 2.5 * one))
     assert not found(run("a", one), run("b", one * np.linspace(1.8, 2.2, N)))
     assert not found(run("a", 1 + noise(1)), run("b", 2 + 2 * noise(1)))
+    slower = 2 * (2 + 2 * np.exp(-np.arange(N) / 40)) + noise(2)  # twice the loss but for the descent
+    assert not found(run("a", 2 + 2 * np.exp(-np.arange(N) / 15) + noise(1)), run("b", slower))
 
 
 def test_a_scale_that_the_run_itself_tells_is_not_told_again() -> None:

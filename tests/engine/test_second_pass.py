@@ -31,7 +31,10 @@ def test_a_scaled_sibling_is_told_in_its_own_result_and_in_the_index(tmp_path: P
     write_jsonl(tmp_path / "runs/four/metrics.jsonl", logged(2, 4.0))
     result = engine.analyze([tmp_path / "runs"], out)
     (finding,) = result.index.cross_run
-    assert (finding.finding, finding.runs) == ("scale-mismatch", ("runs/four", "runs/one"))
+    assert finding.finding.startswith(
+        "scale-mismatch of runs/four: loss is 4 times that of one on all 120 common steps"
+    )
+    assert (finding.runs, finding.steps) == (("runs/four", "runs/one"), (0,))
     document = json.loads((out.out / "runs/four/result.json").read_text())
     told = [i for i in document["incidents"] if i["scope"].get("sibling")]
     assert [(i["kind"], i["scope"]["sibling"], i["onset_step"]) for i in told] == [("scale-mismatch", "runs/one", 0)]

@@ -37,7 +37,8 @@ WHOLE, LARGEST = 0.02, 64  # distance of the ratio from a whole number, and the 
 NEAREST = 0.25  # and never more than this: beside large numbers 2 % would reach every ratio
 SURE = 3.0  # standard errors
 MEDIAN_ERROR = 1.2533  # standard error of a median, in standard errors of the mean
-MOVED = 0.2  # log range that the loss must cross: of two constants any ratio is constant
+MOVED = 0.2  # log height above the end from which a fall counts: of two constants any ratio is constant
+FEWEST_PART = 5  # points of the fall, and of each quarter
 NOISE = 1.7  # factor by which the relative noise may differ (the bar within one run)
 AGREES = 1.25  # evaluations nearer than this factor are not scaled
 SHARED = 0.5  # noise of the difference in that of independent runs; 1 where they share nothing
@@ -100,9 +101,10 @@ def departures(
     for run, finding in first.values():
         (built,) = incidents.build([finding], runs[run])
         incident = replace(built, id=f"{built.code}-sibling-{finding.onset_step}")
-        rows = (finding.summary, *(row.text for row in finding.evidence))
+        rows = tuple(row.text for row in finding.evidence)
         steps = () if finding.onset_step is None else (finding.onset_step,)
-        yield Departure(run, incident, CrossRunFinding(finding.kind, (run, str(finding.scope.sibling)), steps, rows))
+        text = f"{finding.kind} of {run}: {finding.summary}"
+        yield Departure(run, incident, CrossRunFinding(text, (run, str(finding.scope.sibling)), steps, rows))
 
 
 def _common(a: Curve | None, b: Curve | None) -> tuple[Ints, Floats, Floats]:
@@ -170,12 +172,14 @@ def _multiple(a: Floats, b: Floats) -> int | None:
     k = round(ratio)
     if not 2 <= k <= LARGEST or abs(ratio - k) > min(WHOLE * k, NEAREST):
         return None
-    for part in np.array_split(ratios, 4):
+    trend = moving_median(b, span(len(b)))
+    falling = trend > trend.min() + MOVED
+    for part in (ratios[falling], *np.array_split(ratios, 4)):
+        if len(part) < FEWEST_PART:
+            return None
         error = MEDIAN_ERROR * robust_sigma(part) / math.sqrt(len(part))
         if error > WHOLE or abs(float(np.median(part)) - math.log(k)) > WHOLE + SURE * error:
             return None
-    if float(np.ptp(moving_median(b, span(len(b))))) < MOVED:
-        return None
     noise = max(point_noise(a), 1e-9) / max(point_noise(b), 1e-9)
     # a sum over k micro-batches has the relative noise of one, or of their mean
     return k if 1 / (NOISE * math.sqrt(k)) <= noise <= NOISE else None
@@ -243,7 +247,6 @@ def _parted(
         role="train_loss",
         onset_step=onset,
         onset_interval=(before, onset),
-        end_step=int(step[-1]),
         recovery="unrecovered",
         confidence=0.7 if a.config and b.config else 0.6,
         scope=Scope(sibling=b.run),
