@@ -103,6 +103,15 @@ def test_the_incidents_own_series_comes_first_even_if_it_is_no_main_signal() -> 
     assert labels(figure.axes)[:2] == ["aux", "loss"]
 
 
+def test_a_slower_clock_is_shown_as_time_per_step() -> None:
+    seconds = np.where(np.arange(N) < 200, 0.4, 1.2)
+    loss = make_curve(2.0 + np.random.default_rng(0).normal(0, 0.02, N), time=1.7e9 + np.cumsum(seconds))
+    run = burst(series="wall time per step")
+    figure = plots.close_up_of(narrative.pages(run)[0], run, make_signals([loss]))
+    assert figure is not None
+    assert labels(figure.axes) == ["wall time per step", "loss"]
+
+
 def test_draw_writes_what_the_report_shows_and_removes_what_it_no_longer_does(tmp_path: Path) -> None:
     run = burst()
     (tmp_path / "plots").mkdir()

@@ -21,6 +21,7 @@ from trainforensics.report import panel
 from trainforensics.report.narrative import TIMELINE, Page, alarms, figure_paths, heading
 from trainforensics.report.text import capital, number
 from trainforensics.signals import Curve, Signals
+from trainforensics.signals.pace import WALL_TIME, clock_durations
 
 __all__ = ["close_up_of", "draw", "figure_paths", "timeline"]
 
@@ -138,6 +139,8 @@ def _incident_lanes(page: Page, signals: Signals) -> list[Lane]:
     """The incident's own series first, then the main signals, then whatever else moved before it."""
     main = _main_lanes(signals)
     by_name = {curve.name: curve for curve in signals.every_curve()}
+    if page.root.series == WALL_TIME and (clock := clock_durations(signals)) is not None:
+        by_name[WALL_TIME] = clock
     lanes = [_lane(by_name[page.root.series], main)] if page.root.series in by_name else []
     lanes += main
     moved = [sign.signal for sign in page.root.precursors] + [item.signal for item in page.root.evidence]

@@ -16,6 +16,7 @@ Basis = Literal["rate", "duration", "clock"]
 MIN_POINTS = 40
 START_SHARE, START_POINTS = 0.02, 5  # of the log: compilation and caches
 LASTING_SHARE, LASTING_POINTS = 0.1, 20  # of the log, and points, for a slow stretch that ended
+WALL_TIME = "wall time per step"  # name of the series that the time stamps make
 BULK = 0.1  # share of clock differences next to nothing above which rows were written in bulk
 
 
@@ -97,7 +98,8 @@ def clock_durations(signals: Signals) -> Curve | None:
     usual = float(np.median(value))
     if usual <= 1e-3 or float(np.mean(value < usual / 20)) > BULK:
         return None
-    return _positive(_with(curve.take(later), value))
+    times = _positive(_with(curve.take(later), value))
+    return times and replace(times, series=replace(times.series, name=WALL_TIME, role=None))
 
 
 def slowdowns(pace: Pace) -> tuple[Slowdown, ...]:

@@ -55,6 +55,7 @@ def test_the_wall_clock_tells_it() -> None:
     signals = make_signals([make_curve(2 + noise(), time=1.7e9 + np.cumsum(seconds))])
     (found,) = alarms(judge(signals))
     assert abs((found.onset_step or 0) - 301) <= 2
+    assert found.series == "wall time per step"
 
 
 def test_short_steps_by_the_clock_are_a_remark() -> None:

@@ -78,10 +78,10 @@ def _doubtful(pace: Pace, slow: Slowdown, params: Params) -> bool:
 def _finding(signals: Signals, pace: Pace, slow: Slowdown, known: tuple[Pace, ...], doubtful: bool) -> Finding:
     step = pace.curve.step
     onset, end = int(step[slow.onset]), int(step[slow.end])
-    name = pace.logged.name if pace.basis != "clock" else "the wall time per step"
+    name = pace.logged.name
     rows = (
         Evidence(name, onset, slow.since, slow.before, f"median since then; {slow.factor:.3g} times as long as before"),
-        Evidence(name, onset, slow.z, None, "height in widths of the run's own noise of the logarithm"),
+        Evidence(name, onset, None, None, f"{slow.z:.3g} times as far off as this pace usually strays (in logarithms)"),
         *_beside(signals, onset, end),
     )
     agree = [p.logged.name for p in known if p is not pace and _agrees(p, onset, end)]
@@ -97,7 +97,7 @@ def _finding(signals: Signals, pace: Pace, slow: Slowdown, known: tuple[Pace, ..
     return Finding(
         kind="throughput-drop",
         series=pace.logged.name,
-        role=pace.logged.series.role if pace.basis != "clock" else None,
+        role=pace.logged.series.role,
         onset_step=onset,
         onset_interval=(int(step[max(slow.onset - 1, 0)]), onset),
         confidence=round(min(0.95, sure), 2),
