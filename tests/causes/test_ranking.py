@@ -250,6 +250,13 @@ def test_a_rate_that_never_changed_is_no_evidence() -> None:
     assert "highest so far" in told(np.append(np.linspace(0, 2e-3, 20), np.full(N - 20, 2e-3)))
 
 
+def test_a_slower_pace_blames_no_device_without_evidence() -> None:
+    incident = make_incident("throughput-drop", ONSET, role="tokens_per_sec")
+    assert top(incident, run()) == "unknown"
+    hot = np.where(np.arange(N) < ONSET, 60.0, 90.0) + np.random.default_rng(0).normal(0, 0.5, N)
+    assert top(incident, run(gpu_temperature=hot)) == "hardware"
+
+
 def test_overfitting_is_less_sure_where_training_is_not_seen() -> None:
     incident, step = make_incident("val-divergence", 200, role="val_loss"), np.arange(N)
     falling = make_signals({"train_loss": 2.5 * np.exp(-step / 200), "val_loss": noise(2.0)}, step=step)

@@ -14,7 +14,7 @@ PRIORS: Mapping[str, float] = {
     "periodic-data-order": 0.7,
     "data-shift": 0.22,
     "instant-burst": 0.02,
-    "throughput-drop": 0.15,
+    "throughput-drop": 0.1,
     "straggler": 0.15,
     "hang": 0.15,
     "loss-zero": 0.06,

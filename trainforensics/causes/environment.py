@@ -10,7 +10,7 @@ from trainforensics.causes.weight import CLEAR, HINT, Reason, Weight
 CAUSE = "environment"
 PRIORS: Mapping[str, float] = {
     "resume-discontinuity": 0.05,
-    "throughput-drop": 0.1,
+    "throughput-drop": 0.05,
     "nondeterminism": 0.35,
     "straggler": 0.05,
     "hang": 0.05,

@@ -13,7 +13,7 @@ PRIORS: Mapping[str, float] = {
     "hardware-fault": 0.9,
     "rank-divergence": 0.2,
     "straggler": 0.4,
-    "throughput-drop": 0.35,
+    "throughput-drop": 0.15,
     "nan-onset": 0.04,
     "transient-nan": 0.05,
     "grad-nan": 0.03,

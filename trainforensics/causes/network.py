@@ -11,7 +11,7 @@ from trainforensics.causes.weight import CLEAR, HINT, Reason, Weight
 CAUSE = "network"
 PRIORS: Mapping[str, float] = {
     "straggler": 0.2,
-    "throughput-drop": 0.2,
+    "throughput-drop": 0.1,
     "hang": 0.3,
     "rank-divergence": 0.03,
     "checkpoint-failure": 0.05,
