@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from factories import make_signals
+from factories import make_curve, make_signals
 
 from trainforensics import registry
 from trainforensics.config import Settings
@@ -153,3 +153,16 @@ def test_how_it_ended(events: list[Event], settings: dict[str, Any], ended: str)
 
 def test_a_log_that_stops_within_an_event_is_ongoing() -> None:
     assert ended_of([incident("gradual-rise", recovery="ongoing")], make_signals(LOSS)) == "ongoing"
+
+
+def test_a_loss_that_ends_early_clears_nothing(use: Use) -> None:
+    of_loss = detector("instant-burst", lambda *_: Clear(), needs=("train_loss",))
+    of_rate = detector("lr-anomaly", lambda *_: Clear(), needs=("learning_rate",))
+    use(of_loss, of_rate)
+    rate = make_curve(np.ones(600), "learning_rate")
+    ended = make_signals([make_curve(np.linspace(3, 2, 300)), rate])
+    whole = make_signals([make_curve(np.linspace(3, 2, 600)), rate])
+    (gap,) = detect_all(ended, Settings()).not_judged
+    assert gap.kind == "instant-burst"
+    assert gap.reason == "train_loss ends at step 300; steps up to 600 were not judged"
+    assert detect_all(whole, Settings()).not_judged == []

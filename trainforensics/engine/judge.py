@@ -33,6 +33,7 @@ from trainforensics.model import (
 )
 from trainforensics.signals import Signals
 from trainforensics.signals.load import judge_series
+from trainforensics.signals.rows import rows_after_loss
 from trainforensics.store.reader import StoredRun
 
 _JUDGEABLE = ("train_loss", "val_loss", "val_metric", "reward")
@@ -95,12 +96,15 @@ def unjudged(run: StoredRun, settings: Settings, error: DetectorError) -> RunRes
 def detect_all(signals: Signals, settings: Settings) -> _Findings:
     """Phase 1, then phase 2 with the outcomes of phase 1. A detector that raises fails alone."""
     answers = _Findings([], [], [])
+    unjudged = _unjudged_rows(signals)
     outcomes: dict[str, Outcome] = {}
     for detector in _in_phases(settings):
         meta: Meta = detector.META
         seen = signals if meta.phase == 1 else replace(signals, outcomes=dict(outcomes))
         with _errors_go_to(answers.errored, meta.kind.name):
             outcome = _detect(detector, seen, settings)
+            if unjudged is not None and isinstance(outcome, Clear) and "train_loss" in meta.needs:
+                outcome = unjudged
             outcomes[meta.kind.name] = outcome
             match outcome:
                 case Fired(findings):
@@ -134,6 +138,16 @@ def _in_phases(settings: Settings) -> list[ModuleType]:
     metas: Iterator[tuple[Meta, ModuleType]] = ((module.META, module) for module in registry.detectors().modules)
     wanted = [(m, d) for m, d in metas if m.scope == "run" and settings.wants(m.kind.name, m.kind.family)]
     return [detector for _, detector in sorted(wanted, key=lambda pair: pair[0].phase)]
+
+
+def _unjudged_rows(signals: Signals) -> NotApplicable | None:
+    """Why no clearance of the loss holds for the whole run: it ends before the rows of training do."""
+    loss = signals.curve("train_loss")
+    after = rows_after_loss(signals, loss) if loss is not None else ()
+    if loss is None or not len(after):
+        return None
+    reason = f"{loss.name} ends at step {int(loss.step[-1])}; steps up to {int(after[-1])} were not judged"
+    return NotApplicable(reason, f"log {loss.name} as a number to the end")
 
 
 def _detect(detector: ModuleType, signals: Signals, settings: Settings) -> Outcome:

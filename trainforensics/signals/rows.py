@@ -17,6 +17,7 @@ ROW_ROLES = ("learning_rate", "epoch", "tokens_seen", "step_time", "tokens_per_s
 MATE_ROLES = ("learning_rate", "grad_norm", "loss_scale", "batch_size", "tokens_seen", "skipped_steps")
 MIN_ROWS = 5  # rows without a loss before that counts as vanished
 ODD_ROWS = 0.1  # share of rows without a loss within its span above which the two are not logged together
+LOST_ROWS = 0.05  # of the rows with a loss: fewer rows after its end are a writer's unflushed rest
 
 _LOSS_LIKE = re.compile(r"loss|(^|[/_.])nll", re.IGNORECASE)
 _EVAL = re.compile(r"(^|[/_.\- ])(eval|evaluation|val|valid|validation|test|dev)([/_.\- ]|$)", re.IGNORECASE)
@@ -69,6 +70,52 @@ def missing_rows(signals: Signals, curve: Curve) -> Ints:
         chosen: Ints = missing[after | (broken & inside & ~skipped_by_scaler(signals, missing))]
         return chosen
     return none
+
+
+def rows_after_loss(signals: Signals, curve: Curve) -> Ints:
+    """Steps of training rows that go on after the last value of the loss, in order; none where the log is complete.
+
+    A row is one of training where a companion of the loss stands in it that stood beside it before, and no validation
+    loss does. None where another training loss goes on, and where `missing_rows` takes the same rows for a NaN.
+    """
+    none = np.empty(0, dtype=np.int64)
+    if len(curve) < MIN_ROWS or curve.series.rank is not None:
+        return none
+    last = int(curve.step[-1])
+    if np.any(missing_rows(signals, curve) > last):
+        return none
+    mates = [mate for role in MATE_ROLES if (mate := signals.curve(role)) is not None]
+    beside = [mate for mate in mates if mate.series.source == curve.series.source and _stood_beside(mate, curve)]
+    for mate in beside:
+        after = np.unique(mate.step[mate.step > last])
+        for evaluated in signals.curves("val_loss"):
+            after = after[~contained(after, evaluated.step)]
+        enough = len(after) >= max(MIN_ROWS, LOST_ROWS * len(curve))
+        if enough and int(after[0]) - last <= 5 * mate.cadence and not _taken_over(signals, curve):
+            return after
+    return none
+
+
+def _stood_beside(mate: Curve, curve: Curve) -> bool:
+    """Whether a companion was logged in the rows of the loss and in hardly any others, up to the loss's end."""
+    within = np.unique(mate.step[(mate.step >= curve.step[0]) & (mate.step <= curve.step[-1])])
+    if not len(within):
+        return False
+    alone = float(np.mean(~contained(within, curve.step)))
+    with_loss = float(np.mean(contained(np.unique(curve.step), within)))
+    return alone <= ODD_ROWS and with_loss >= 1 - ODD_ROWS
+
+
+def _taken_over(signals: Signals, curve: Curve) -> bool:
+    """Whether another training loss goes on: a second account of the same, or one that only began by then."""
+    last = int(curve.step[-1])
+    for other in loss_like(signals):
+        if other.series == curve.series or other.name.startswith(f"{curve.name}/"):  # the number became an object
+            continue
+        late = int(np.sum(other.step <= last)) < 0.5 * len(curve)
+        if (late or other.series.role == "train_loss") and int(np.sum(other.finite & (other.step > last))) >= MIN_ROWS:
+            return True
+    return False
 
 
 def _goes_on(signals: Signals, curve: Curve, mate: Curve, after: Ints) -> bool:

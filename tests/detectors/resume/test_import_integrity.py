@@ -7,7 +7,7 @@ from factories import make_curve, make_signals
 
 from trainforensics.detectors.resume import import_integrity
 from trainforensics.model import Finding, Fired, ReadWarning
-from trainforensics.signals import Signals
+from trainforensics.signals import Curve, Signals
 
 PARAMS = {p.name: p.default for p in import_integrity.META.params}
 LOSS = make_curve(np.linspace(3, 2, 100))
@@ -50,3 +50,40 @@ def test_steps_with_two_values_clash_unless_they_agree() -> None:
     clash = make_curve(np.tile([3.0, 2.0], 50), step=step)
     assert not findings(make_signals([agree]))
     assert [f.severity for f in findings(make_signals([clash]))] == ["low"]
+
+
+STEPS = np.arange(600)
+
+
+def ending_loss(**more: Curve) -> Signals:
+    """A loss that ends at step 299 beside a gradient norm and a learning rate that go on to 599."""
+    rest = {role: make_curve(1 + STEPS % 7, role, step=STEPS, series_id=9) for role in ("grad_norm", "learning_rate")}
+    return make_signals([make_curve(np.linspace(3, 2, 300), step=STEPS[:300]), *rest.values(), *more.values()])
+
+
+def test_a_loss_that_ends_while_its_rows_go_on_is_an_alarm() -> None:
+    (found,) = findings(ending_loss())
+    assert (found.severity, found.onset_step, found.end_step) == ("medium", 300, 599)
+    assert found.summary.startswith("train_loss ends at step 299 while its rows go on to step 599")
+    component = make_curve(STEPS / 600, None, name="aux_loss", step=STEPS, series_id=5)
+    assert len(findings(ending_loss(aux=component))) == 1
+    inside = make_curve(np.linspace(3, 2, 300), "train_loss", name="train_loss/value", step=STEPS[300:], series_id=6)
+    assert len(findings(ending_loss(inside=inside))) == 1
+
+
+def test_a_loss_that_another_one_takes_over_has_not_ended() -> None:
+    second = make_curve(np.linspace(2, 1, 300), None, name="stage2_loss", step=STEPS[300:], series_id=5)
+    again = make_curve(np.linspace(2, 1, 300), "train_loss", name="sft/loss", step=STEPS[300:], series_id=6)
+    assert not findings(ending_loss(second=second))
+    assert not findings(ending_loss(again=again))
+
+
+def test_rows_without_a_loss_that_are_no_rows_of_training_are_silent() -> None:
+    evaluation = make_curve(np.ones(300), "val_loss", step=STEPS[300:], series_id=5)
+    assert not findings(ending_loss(evaluation=evaluation))
+    rate = make_curve(np.ones(600), "learning_rate", step=STEPS, series_id=2)
+    sparse = make_curve(np.linspace(3, 2, 30), step=STEPS[:300:10])
+    unflushed = make_curve(np.linspace(3, 2, 590), step=STEPS[:590])
+    late = make_curve(np.ones(300), "learning_rate", step=STEPS[300:], series_id=2)
+    for loss, mate in ((sparse, rate), (unflushed, rate), (LOSS, late)):
+        assert not findings(make_signals([loss, mate]))

@@ -3,7 +3,7 @@
 What it detects:
     Places that could not be read (checksum gaps, undecodable records, damaged archives), rows that the logger refused,
     steps below zero, one step logged twice with different values, a torn last line, a sampled export, two sources that
-    disagree about the same metric.
+    disagree about the same metric, a loss that ends while the rows of training go on.
 
 Why it matters:
     An incident may lie in what is missing. A verdict over a damaged log is a verdict over the rest of it.
@@ -13,7 +13,8 @@ Evidence:
 
 False positives:
     A torn last line and a sampled export are what crashed runs and web exports look like: low. Replayed steps after a
-    restart are another life's and no clash.
+    restart are another life's and no clash. A loss that another one takes over, rows of evaluation and a few last rows
+    that were not flushed are no loss that ends.
 
 Example:
     `50 bytes cannot be read: checksum does not match; between steps 3490 and 3500`
@@ -25,6 +26,7 @@ Parameters:
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 
@@ -32,6 +34,7 @@ from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS, Severity
 from trainforensics.model import Clear, Evidence, Finding, Fired, Outcome, ReadWarning
 from trainforensics.signals import Curve, Signals
+from trainforensics.signals.rows import rows_after_loss
 
 META = Meta(
     kind=KINDS["import-integrity"],
@@ -57,6 +60,8 @@ def detect(signals: Signals, params: Params) -> Outcome:
         findings.append(below)
     if (clash := _clash(curves, params)) is not None:
         findings.append(clash)
+    if (ended := _ended(signals)) is not None:
+        findings.append(ended)
     return Fired(tuple(findings)) if findings else Clear()
 
 
@@ -124,6 +129,22 @@ def _clash(curves: tuple[Curve, ...], params: Params) -> Finding | None:
     share, curve, at = worst
     text = f"{share:.0%} of the points of {curve.name} repeat a step with another value; the last one is no surer"
     return _finding(curve, int(curve.step[at]), "low", text, share)
+
+
+def _ended(signals: Signals) -> Finding | None:
+    """The loss ends while what was logged beside it goes on, and nothing says that it became NaN."""
+    curve = signals.curve("train_loss")
+    if curve is None:
+        return None
+    after = rows_after_loss(signals, curve)
+    if not len(after):
+        return None
+    last = int(curve.step[-1])
+    text = (
+        f"{curve.name} ends at step {last} while its rows go on to step {int(after[-1])}: what followed is not judged"
+    )
+    finding = _finding(curve, int(after[0]), "medium", text, float(len(after)))
+    return replace(finding, end_step=int(after[-1]))
 
 
 def _finding(curve: Curve, step: int, severity: Severity, text: str, value: float) -> Finding:
