@@ -44,9 +44,11 @@ def diff(
     from trainforensics.report import difference as report  # noqa: PLC0415
     from trainforensics.signals.load import load  # noqa: PLC0415
 
-    with options.progress_bar(show=not (quiet or no_progress)) as progress:
-        a, b = inputs.two_stored_runs(run_a, run_b, settings, progress)
-    found = compare(load(a, settings), load(b, settings), a.batches(), b.batches())
+    with (
+        options.progress_bar(show=not (quiet or no_progress)) as progress,
+        inputs.two_stored_runs(run_a, run_b, settings, progress) as (a, b),
+    ):
+        found = compare(load(a, settings), load(b, settings), a.batches(), b.batches())
     found = replace(found, a=str(run_a), b=str(run_b))
     match form:
         case Form.JSON:

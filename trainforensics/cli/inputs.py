@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,8 +67,11 @@ def stored_run(path: Path, settings: Settings, progress: Progress | None) -> Sto
     return open_run(out / STORE, names[0])
 
 
-def two_stored_runs(a: Path, b: Path, settings: Settings, progress: Progress | None) -> tuple[StoredRun, StoredRun]:
-    """The runs at two paths, as `stored_run` finds them.
+@contextmanager
+def two_stored_runs(
+    a: Path, b: Path, settings: Settings, progress: Progress | None
+) -> Iterator[tuple[StoredRun, StoredRun]]:
+    """The runs at two paths, as `stored_run` finds them, for as long as the block runs.
 
     Logs are imported below `.diff/` in the output folder, each in a store of its own: runs may be named alike, and the
     store of an analysis stays as it is.
@@ -78,14 +82,15 @@ def two_stored_runs(a: Path, b: Path, settings: Settings, progress: Progress | N
     for path in (a, b):
         if not path.exists():
             raise UsageError(f"{path}: no such file or folder")
-    if not all(json.is_saved_result(path) for path in (a, b)):
-        output.claim(settings.out)
-        shutil.rmtree(settings.out / DIFF_FOLDER, ignore_errors=True)
-    first, second = (
-        stored_run(path, replace(settings, out=settings.out / DIFF_FOLDER / side), progress)
-        for path, side in ((a, "a"), (b, "b"))
-    )
-    return first, second
+    with ExitStack() as held:
+        if not all(json.is_saved_result(path) for path in (a, b)):
+            held.enter_context(output.claim(settings.out))
+            shutil.rmtree(settings.out / DIFF_FOLDER, ignore_errors=True)
+        first, second = (
+            stored_run(path, replace(settings, out=settings.out / DIFF_FOLDER / side), progress)
+            for path, side in ((a, "a"), (b, "b"))
+        )
+        yield first, second
 
 
 def _out_folder(folder: Path) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -71,7 +72,12 @@ def analyze(paths: Iterable[Path], settings: Settings, progress: Progress | None
     nothing can be imported.
     """
     given = [Path(path) for path in paths]
-    imported = import_paths(given, settings, progress)
+    with ExitStack() as held:
+        imported = _import(given, settings, progress, held)
+        return _analyze(given, imported, settings, progress)
+
+
+def _analyze(given: Sequence[Path], imported: ImportResult, settings: Settings, progress: Progress | None) -> Result:
     folders = runs_of(imported.store)
     results = list(_judge_all([folders[name] for name in imported.runs], settings, progress))
     results, cross = _cross_run(results, {name: StoredRun(folders[name]) for name in imported.runs}, settings)
@@ -89,6 +95,12 @@ def analyze(paths: Iterable[Path], settings: Settings, progress: Progress | None
 
 def import_paths(paths: Sequence[Path], settings: Settings, progress: Progress | None = None) -> ImportResult:
     """Import every run below `paths` into the store under `settings.out`. Raises as `analyze` does."""
+    with ExitStack() as held:
+        return _import(paths, settings, progress, held)
+
+
+def _import(paths: Sequence[Path], settings: Settings, progress: Progress | None, held: ExitStack) -> ImportResult:
+    """As `import_paths`; the output folder stays claimed until `held` is closed."""
     for role in settings.map.values():
         roles.check_role(role)
     output.check(settings.out)  # before the logs are read, which may take long
@@ -97,7 +109,7 @@ def import_paths(paths: Sequence[Path], settings: Settings, progress: Progress |
     notes = tuple(f"plug-in {plugin.name} is left out: {plugin.message}" for plugin in broken)
     if not any(candidate.sources for candidate in found.candidates):
         raise CannotJudgeError("\n".join((*notes, _nothing(paths, found.skipped))))
-    output.claim(settings.out)
+    held.enter_context(output.claim(settings.out))
     store = settings.out / STORE
     jobs = _jobs(settings, len(found.candidates), sum(_size(c) for c in found.candidates) // _BYTES_PER_JOB)
 

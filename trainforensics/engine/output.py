@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from trainforensics import blame
 from trainforensics.discovery import MARKER
@@ -15,7 +19,7 @@ from trainforensics.report import json as report_json
 from trainforensics.report import markdown, narrative
 from trainforensics.signals import Signals
 from trainforensics.store.reader import StoredRun
-from trainforensics.store.writer import drop_runs, read_manifest
+from trainforensics.store.writer import drop_runs, read_manifest, remove_abandoned
 
 STORE = "parquet"
 RESULT, REPORT, SKIP, PLOTS = "result.json", "report.md", "skip.json", "plots"
@@ -33,14 +37,40 @@ def check(out: Path) -> None:
         raise _unusable(out, error) from None
 
 
-def claim(out: Path) -> None:
-    """Make the output folder ours. Raises UsageError where it holds something that is not, or cannot be written."""
+@contextmanager
+def claim(out: Path) -> Iterator[None]:
+    """Make the output folder ours, and this process the only one to write to it while the block runs.
+
+    Raises UsageError where it holds something that is not ours, is in use or cannot be written.
+    """
     check(out)
+    with ExitStack() as held:
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            marker = held.enter_context((out / MARKER).open("a+", encoding="utf-8"))
+            locked = _lock(marker)
+            if not os.fstat(marker.fileno()).st_size:
+                marker.write(f"{SCHEMA}\n")
+                marker.flush()
+        except BlockingIOError:
+            text = f"{out}: in use by another analysis; wait for it, or give another folder with --out"
+            raise UsageError(text) from None
+        except OSError as error:
+            raise _unusable(out, error) from None
+        if locked:
+            remove_abandoned(out / STORE)
+        yield
+
+
+def _lock(file: TextIO) -> bool:
+    """Whether the file is locked now; not every network file system can. Raises BlockingIOError if another holds it."""
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        (out / MARKER).write_text(f"{SCHEMA}\n")
-    except OSError as error:
-        raise _unusable(out, error) from None
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:
+        return False
+    return True
 
 
 def _unusable(out: Path, error: OSError) -> UsageError:

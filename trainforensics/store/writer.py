@@ -23,6 +23,8 @@ from trainforensics.store import schema
 from trainforensics.store.assembly import Life, Member, Plan, assemble, wandb_id
 from trainforensics.store.staging import NO_TIME, Block, Staged, stage
 
+_STAGING = ".staging-"
+
 Part = tuple[Candidate, Path, Mapping[str, str]]  # what to read, where to stage it, --map
 
 
@@ -64,7 +66,7 @@ def import_candidates(
     Metrics files become runs; a candidate without a number lends its manifests, configuration and events to every run
     at or below its folder. Memory is bounded by the candidate that is being read.
     """
-    staging = store / f".staging-{uuid.uuid4().hex[:8]}"
+    staging = store / f"{_STAGING}{uuid.uuid4().hex[:8]}"
     parts = [(candidate, staging / f"{i:06d}", options) for i, candidate in enumerate(candidates)]
     staging.mkdir(parents=True)
     try:
@@ -74,6 +76,12 @@ def import_candidates(
         return Imported(names, tuple(skipped))
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+
+
+def remove_abandoned(store: Path) -> None:
+    """Remove what an import that was killed left half done. Nothing may be importing into the store."""
+    for left in store.glob(f"{_STAGING}*"):
+        shutil.rmtree(left, ignore_errors=True)
 
 
 def import_candidate(part: Part) -> Drafts:
