@@ -1,4 +1,4 @@
-"""Writes docs/kinds/ from the detectors' docstrings: `python docs/generate.py`, or `--check` to only compare."""
+"""Writes docs/kinds/ and docs/roles.md from the code: `python docs/generate.py`, or `--check` to only compare."""
 
 from __future__ import annotations
 
@@ -8,27 +8,34 @@ from pathlib import Path
 from trainforensics.kinds import KINDS
 from trainforensics.report import manual
 
-FOLDER = Path(__file__).parent / "kinds"
+FOLDER = Path(__file__).parent
+OURS = ("kinds/*.md", "roles.md")
 
 
 def pages() -> dict[str, str]:
-    """File name -> content of every page."""
-    return {"README.md": manual.overview()} | {f"{name}.md": manual.page(kind) for name, kind in KINDS.items()}
+    """File name, below docs/ -> content of every page."""
+    kinds = {f"kinds/{name}.md": manual.page(kind) for name, kind in KINDS.items()}
+    return {"kinds/README.md": manual.overview(), "roles.md": manual.roles_page()} | kinds
+
+
+def written(folder: Path) -> dict[str, Path]:
+    """The pages that are there now."""
+    return {file.relative_to(folder).as_posix(): file for pattern in OURS for file in folder.glob(pattern)}
 
 
 def stale(folder: Path = FOLDER) -> list[str]:
     """Names of pages that are missing, left over, or not what they would be if written now."""
     wanted = pages()
-    found = {file.name: file.read_text(encoding="utf-8") for file in folder.glob("*.md")}
+    found = {name: file.read_text(encoding="utf-8") for name, file in written(folder).items()}
     return sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
 
 
 def write(folder: Path = FOLDER) -> None:
     """Write every page and remove those left over."""
     wanted = pages()
-    folder.mkdir(exist_ok=True)
-    for file in folder.glob("*.md"):
-        if file.name not in wanted:
+    (folder / "kinds").mkdir(exist_ok=True)
+    for name, file in written(folder).items():
+        if name not in wanted:
             file.unlink()
     for name, content in wanted.items():
         (folder / name).write_text(content, encoding="utf-8")

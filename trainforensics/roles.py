@@ -72,6 +72,7 @@ class _Rule:
 @dataclass(frozen=True, slots=True)
 class _Table:
     rules: tuple[_Rule, ...]
+    names: Mapping[str, tuple[str, ...]]
     by_name: Mapping[str, tuple[_Rule, ...]]
     metrics: frozenset[str]
     always: frozenset[str]
@@ -143,6 +144,11 @@ def roles() -> tuple[str, ...]:
     return tuple(rule.role for rule in _table().rules)
 
 
+def names_of(role: str) -> tuple[str, ...]:
+    """Names that mean a role, commonest first, in lower case with "_" between words."""
+    return _table().names[role]
+
+
 def lower_is_better(name: str) -> bool:
     """Whether a metric of this name improves by falling (perplexity, error rates, losses)."""
     words = [token.word for token in _cut(name)]
@@ -169,6 +175,7 @@ def _table() -> _Table:
     words = data["words"]
     return _Table(
         rules=rules,
+        names={role: tuple(entry["names"]) for role, entry in data["roles"].items()},
         by_name=by_name,
         metrics=_compact(metric["names"] + metric["always"] + reward["names"]),
         always=_compact(metric["always"]),

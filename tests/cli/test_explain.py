@@ -23,3 +23,9 @@ def test_an_unknown_name_is_a_usage_error_with_near_matches(run: Run) -> None:
 def test_colour_is_only_there_when_asked_for(run: Run) -> None:
     assert "\x1b" not in run("explain", "val-jump")[1]
     assert "\x1b" in run("explain", "val-jump", "--color", "always")[1]
+
+
+def test_families_causes_and_roles_are_explained(run: Run) -> None:
+    assert run("explain", "loss")[1].startswith("# Incident kinds of the family loss\n")
+    assert "a cause, not a kind of incident" in run("explain", "bad-batch")[1]
+    assert "| `train_loss` |" in run("explain", "roles")[1]

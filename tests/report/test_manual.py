@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import importlib
+
 import pytest
 
-from trainforensics import registry
+from trainforensics import registry, roles
+from trainforensics.causes import HYPOTHESES
 from trainforensics.errors import UsageError
-from trainforensics.kinds import KINDS
+from trainforensics.kinds import KINDS, Kind
 from trainforensics.report import manual
 
 DETECTORS = registry.detectors().modules
@@ -17,7 +20,13 @@ def test_a_kind_is_found_by_name_or_code_in_any_case(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("nan-onst", "did you mean nan-onset"), ("LOS10", "LOS10"), ("zzz", "lists every kind")],
+    [
+        ("nan-onst", "did you mean nan-onset"),
+        ("LOS10", "LOS10"),
+        ("zzz", "lists every kind"),
+        ("bad-bach", "did you mean bad-batch"),
+        ("numeric", "numerics"),
+    ],
 )
 def test_an_unknown_kind_is_refused_with_near_matches(name: str, hint: str) -> None:
     with pytest.raises(UsageError, match=hint):
@@ -42,12 +51,47 @@ def test_a_page_holds_docstring_signals_and_parameters() -> None:
 
 
 def test_a_kind_without_detector_says_so() -> None:
-    judged = {module.META.kind.name for module in DETECTORS}
-    missing = next(kind for name, kind in KINDS.items() if name not in judged and name != "suspect-shard")
-    assert "No detector judges this kind yet" in manual.page(missing)
+    made_up = Kind("made-up", "LOS199", "loss", "low")
+    assert "No detector judges this kind yet" in manual.page(made_up)
     assert "Raised by blame" in manual.page(KINDS["suspect-shard"])
 
 
 def test_the_overview_lists_every_kind() -> None:
     overview = manual.overview()
     assert all(f"[{name}]({name}.md) | {kind.code}" in overview for name, kind in KINDS.items())
+
+
+def test_a_family_is_answered_with_its_kinds_alone() -> None:
+    page = manual.answer("Loss")
+    listed = {name for name in KINDS if f"[{name}]({name}.md)" in page}
+    assert listed == {name for name, kind in KINDS.items() if kind.family == "loss"}
+
+
+def test_every_cause_has_a_page_with_the_kinds_it_is_weighed_for() -> None:
+    for name in HYPOTHESES:
+        module = importlib.import_module(f"trainforensics.causes.{name}")
+        page = manual.cause_page(module.CAUSE)
+        assert page.startswith(f"# {module.CAUSE.capitalize()}\n")
+        assert module.__doc__.strip().splitlines()[0] in page
+        assert all(f"| {kind} | " in page for kind in module.PRIORS)
+    assert "a cause, not a kind" in manual.answer("bad_batch")
+
+
+def test_a_name_that_is_kind_and_cause_is_the_kind() -> None:
+    assert "`data-shift` · DAT101" in manual.answer("data-shift")
+
+
+def test_every_role_is_listed_with_names_and_kinds() -> None:
+    page = manual.answer("roles")
+    rows = {row.split("|")[1].strip(" `"): row for row in page.splitlines() if row.startswith("| `")}
+    assert set(rows) == set(roles.roles())
+    assert "| - |" not in rows["val_loss"]
+    assert "val-divergence" in rows["val_loss"]
+    assert all(f"--map {name}" in page for name in ("objective_a=train_loss", "extra=none", "update_nr=step"))
+
+
+def test_names_listed_for_a_role_mean_it() -> None:
+    for role in roles.roles():
+        for name in roles.names_of(role)[:4]:
+            found = roles.resolve(f"eval/{name}" if role == "val_metric" else name).role
+            assert found in (role, None), (role, name)  # None: only with a layer, rank or expert beside it

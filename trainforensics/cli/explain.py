@@ -11,15 +11,19 @@ from trainforensics.cli import options
 
 KindName = Annotated[
     str | None,
-    typer.Argument(metavar="KIND_OR_CODE", help="A kind or code; all kinds are listed without.", show_default=False),
+    typer.Argument(
+        metavar="NAME",
+        help='A kind, code, family or cause, or "roles"; all kinds are listed without.',
+        show_default=False,
+    ),
 ]
 
 
 def explain(kind: KindName = None, color: options.ColorWhen = options.Color.AUTO) -> None:
-    """Say what a kind means: evidence, false positives, thresholds."""
+    """Say what a kind, family or cause means: evidence, false positives, thresholds. `roles`: what --map can name."""
     from trainforensics.report import manual  # noqa: PLC0415
 
-    text = manual.overview() if kind is None else manual.page(manual.find_kind(kind))
+    text = manual.overview() if kind is None else manual.answer(kind)
     plain = options.no_color(color)
     if plain is True or (plain is None and not sys.stdout.isatty()):
         print(text, end="")

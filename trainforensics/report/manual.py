@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import inspect
 import re
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
 
-from trainforensics import registry
+from trainforensics import registry, roles
+from trainforensics.causes import HYPOTHESES
 from trainforensics.detectors.base import Meta, Param
 from trainforensics.errors import UsageError
-from trainforensics.kinds import CODES, KINDS, Kind
+from trainforensics.kinds import CODES, FAMILIES, KINDS, Kind
 from trainforensics.report.text import capital, code, label, number
 
 SECTIONS = ("What it detects", "Why it matters", "Evidence", "False positives", "Example", "Parameters")
@@ -20,6 +22,18 @@ WITHOUT_DETECTOR = {
     "suspect-shard": "Raised by blame, as an effect of the incident whose data it names; it has no own detector.",
     "nondeterminism": "Raised where runs are compared: between twins of one analysis, and by `trainforensics diff`.",
 }
+ROLES = "roles"
+ROLES_INTRODUCTION = """# Roles
+
+What a logged number means is its role. It is read from the series' name; case, separators, units, rank, layer and
+train/validation words do not matter. `--map NAME=ROLE` (or `[map]` in the configuration file) sets the role of a name
+that is not recognised or taken for something else. NAME is the whole name of a series or its last path components.
+
+- `--map objective_a=train_loss` reads the series `objective_a` as the training loss.
+- `--map extra=none` keeps the series but gives it no role.
+- `--map update_nr=step` takes the column `update_nr` as the step axis of the log.
+"""
+ROLES_BY_CONTEXT = {"val_loss": "those of `train_loss` with a word such as `val`, `eval`, `test`, `dev`"}
 _HEADING = re.compile(rf"^({'|'.join(SECTIONS)}):\s*$", re.MULTILINE)
 
 
@@ -35,14 +49,47 @@ class Manual:
 
 def find_kind(name: str) -> Kind:
     """The kind of a name or code, in any case. Raises UsageError with near matches."""
-    key = name.strip().lower().replace("_", "-").replace(" ", "-")
+    key = _plain(name)
     kind = KINDS.get(CODES.get(name.strip().upper(), key))
     if kind is not None:
         return kind
-    near = difflib.get_close_matches(key, [*KINDS, *map(str.lower, CODES)], n=3, cutoff=0.5)
-    shown = ", ".join(word if word in KINDS else word.upper() for word in near)
+    codes = {code.lower(): code for code in CODES}
+    known = [*{*KINDS, *codes, *FAMILIES, *_causes(), ROLES}]
+    near = difflib.get_close_matches(key, known, n=3, cutoff=0.5)
+    shown = ", ".join(codes.get(word, word) for word in near)
     hint = f"did you mean {shown}?" if near else "`trainforensics explain` lists every kind"
-    raise UsageError(f"no kind or code {name!r}; {hint}")
+    raise UsageError(f"no kind, code, family or cause {name!r}; {hint}")
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().replace("_", "-").replace(" ", "-")
+
+
+def answer(name: str) -> str:
+    """What `explain` says of a kind or code, a family, a cause, or "roles". Raises UsageError with near matches."""
+    key = _plain(name)
+    if key == ROLES:
+        return roles_page()
+    if key in FAMILIES:
+        return overview(key)
+    if key in _causes() and key not in KINDS:
+        return cause_page(key)
+    return page(find_kind(name))
+
+
+def cause_page(cause: str) -> str:
+    """A cause in Markdown: what it means, and the kinds it is weighed for, likeliest first."""
+    module = _causes()[cause]
+    priors = sorted(module.PRIORS.items(), key=lambda item: -item[1])
+    rows = [f"| {kind} | {number(prior)} |" for kind, prior in priors]
+    summary = " ".join((module.__doc__ or "").partition("\n\n")[0].split())
+    return "\n".join(
+        [
+            f"# {capital(cause)}", "", f"`{cause}` · a cause, not a kind of incident", "", summary, "",
+            "Weighed for these kinds. The prior is its share before the log's evidence speaks for or against it.", "",
+            "| kind | prior |", "|---|---|", *rows, "",
+        ]
+    )  # fmt: skip
 
 
 def manual(kind: Kind) -> Manual:
@@ -93,14 +140,27 @@ def facts(found: Manual) -> str:
     return f"`{kind.name}` · {kind.code} · family: {kind.family} · usual severity: {kind.severity}{status}"
 
 
-def overview() -> str:
-    """Every kind in a table, by family."""
+def overview(family: str | None = None) -> str:
+    """Every kind, or those of one family, in a table."""
     judged = _modules()
-    lines = ["# Incident kinds", "", "| kind | code | family | usual severity | |", "|---|---|---|---|---|"]
+    title = "Incident kinds" if family is None else f"Incident kinds of the family {family}"
+    lines = [f"# {title}", "", "| kind | code | family | usual severity | |", "|---|---|---|---|---|"]
     for kind in KINDS.values():
+        if family not in (None, kind.family):
+            continue
         told = parse(judged[kind.name].__doc__ or "")[0] if kind.name in judged else ""
         told = " ".join(told.split()) or without_detector(kind)
         lines.append(f"| [{kind.name}]({kind.name}.md) | {kind.code} | {kind.family} | {kind.severity} | {told} |")
+    return "\n".join(lines) + "\n"
+
+
+def roles_page() -> str:
+    """Every role in a table: names it is known by, and the kinds that need it or one of a few with it."""
+    lines = [ROLES_INTRODUCTION, "| role | known by names such as | kinds that need it |", "|---|---|---|"]
+    for role in roles.roles():
+        names = ROLES_BY_CONTEXT.get(role) or ", ".join(map(code, roles.names_of(role)[:4]))
+        needed = [kind for kind, module in _modules().items() if any(role in n.split("|") for n in module.META.needs)]
+        lines.append(f"| `{role}` | {names} | {', '.join(needed) or '-'} |")
     return "\n".join(lines) + "\n"
 
 
@@ -116,6 +176,12 @@ def _parameters(kind: Kind, params: tuple[Param, ...]) -> list[str]:
     rows = [f"| {code(p.name)} | {number(p.default)} | {capital(p.source)} |" for p in params]
     setting = f"Set in `trainforensics.toml` under `[params.{kind.name}]`."
     return ["| parameter | default | where it comes from |", "|---|---|---|", *rows, "", setting]
+
+
+@cache
+def _causes() -> dict[str, ModuleType]:
+    modules = [importlib.import_module(f"trainforensics.causes.{name}") for name in HYPOTHESES]
+    return {module.CAUSE: module for module in modules}
 
 
 @cache
