@@ -157,11 +157,11 @@ def test_a_log_that_stops_within_an_event_is_ongoing() -> None:
 
 def test_a_loss_that_ends_early_clears_nothing(use: Use) -> None:
     of_loss = detector("instant-burst", lambda *_: Clear(), needs=("train_loss",))
-    of_rate = detector("lr-anomaly", lambda *_: Clear(), needs=("learning_rate",))
-    use(of_loss, of_rate)
-    rate = make_curve(np.ones(600), "learning_rate")
-    ended = make_signals([make_curve(np.linspace(3, 2, 300)), rate])
-    whole = make_signals([make_curve(np.linspace(3, 2, 600)), rate])
+    of_norm = detector("gradient-explosion", lambda *_: Clear(), needs=("grad_norm",))
+    use(of_loss, of_norm)
+    norm = make_curve(np.ones(600), "grad_norm")
+    ended = make_signals([make_curve(np.linspace(3, 2, 300)), norm])
+    whole = make_signals([make_curve(np.linspace(3, 2, 600)), norm])
     (gap,) = detect_all(ended, Settings()).not_judged
     assert gap.kind == "instant-burst"
     assert gap.reason == "train_loss ends at step 300; steps up to 600 were not judged"

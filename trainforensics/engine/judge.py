@@ -143,8 +143,10 @@ def _in_phases(settings: Settings) -> list[ModuleType]:
 def _unjudged_rows(signals: Signals) -> NotApplicable | None:
     """Why no clearance of the loss holds for the whole run: it ends before the rows of training do."""
     loss = signals.curve("train_loss")
-    after = rows_after_loss(signals, loss) if loss is not None else ()
-    if loss is None or not len(after):
+    if loss is None:
+        return None
+    after = rows_after_loss(signals, loss)
+    if not len(after):
         return None
     reason = f"{loss.name} ends at step {int(loss.step[-1])}; steps up to {int(after[-1])} were not judged"
     return NotApplicable(reason, f"log {loss.name} as a number to the end")
