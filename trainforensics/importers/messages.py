@@ -11,7 +11,8 @@ _KINDS = tuple(
         (
             "checkpoint-failed",
             r"(?:checkpoint|ckpt|sav(?:e|ing))\b.*\b(?:fail|error|corrupt|could not|unable)"
-            r"|\b(?:failed|unable|could not)\b.*(?:sav|writ).*(?:checkpoint|ckpt)",
+            r"|\b(?:failed|unable|could not|not)\b.*(?:sav|writ).*(?:checkpoint|ckpt)"
+            r"|(?:checkpoint|ckpt)\b.*\bnot (?:saved|written)",
         ),
         ("overflow", r"\boverflow|\bfound inf\b"),
         ("checkpoint-loaded", r"(?:load|restor)(?:ed|ing|e)?\b.*(?:checkpoint|ckpt|state)|checkpoint load"),

@@ -75,10 +75,18 @@ def _checkpoints(run: StoredRun) -> tuple[Checkpoint, ...]:
     for event in run.events:
         if event.kind in _SAVED:
             named = _NAMED_STEP.search(event.text)
-            step = int(named[1]) if named else event.step
+            step = _saved_at(event.step, int(named[1]) if named else None)
             if step is not None:
                 found.setdefault(step, Checkpoint(step, event.source))
     return tuple(found[step] for step in sorted(found))
+
+
+def _saved_at(seen: int | None, named: int | None) -> int | None:
+    """The step of a checkpoint: the number in its name, unless that counts something else (epochs, files) than the step
+    at which the message was seen."""
+    if seen is None or named is None:
+        return named if seen is None else seen
+    return named if abs(named - seen) <= max(10, 0.02 * seen) else seen
 
 
 def _resolved(stored: StoredSeries, match: roles.RoleMatch) -> StoredSeries:

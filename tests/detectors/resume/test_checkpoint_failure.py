@@ -65,7 +65,7 @@ def test_a_hole_between_checkpoints() -> None:
 
 
 @pytest.mark.parametrize(
-    "steps", [range(50, 1001, 50), range(5, 131, 5), [10, 40, 55, 300, 320, 350, 900], [100, 200], range(100, 801, 100)]
+    "steps", [range(50, 1001, 50), [10, 40, 55, 300, 320, 350, 900], [100, 200], range(100, 801, 100)]
 )
 def test_ordinary_distances_are_quiet(steps: Iterable[int]) -> None:
     assert isinstance(judge(saved(steps)), Clear)

@@ -40,7 +40,6 @@ META = Meta(
 )
 SAVED = frozenset({"checkpoint", "checkpoint-saved"})
 REGULAR = 5  # saved checkpoints from which a usual distance is known
-REPEATED = 20  # equal messages from which readers may leave out further ones: silence then says nothing
 EVEN = 0.8  # share of distances that must agree with it
 SAME = 0.02  # of the usual distance: messages closer than this tell of one failure
 _THING = r"(?:checkpoints?|ckpts?|model state|optimizer state|[\w./-]+\.(?:pt|pth|ckpt|safetensors|distcp))"
@@ -111,7 +110,7 @@ def _failure(signals: Signals, failed: list[Event], saved: list[int]) -> Finding
 def _gap(signals: Signals, saved: list[int], intervals: float) -> Finding | None:
     distances = np.diff(saved)
     curve = signals.curve("train_loss") or max(signals.every_curve(), key=len, default=None)
-    if not REGULAR <= len(saved) < REPEATED or curve is None or not len(curve):
+    if len(saved) < REGULAR or curve is None or not len(curve):
         return None
     usual = float(np.median(distances))
     if np.mean(np.abs(distances - usual) <= 0.1 * usual) < EVEN:

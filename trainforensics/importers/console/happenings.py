@@ -136,7 +136,7 @@ _TRACEBACK = "Traceback (most recent call last)"
 _CHAINED = ("During handling of", "The above exception")
 _LONGEST = 2000
 _REPEATS = 20  # of one error; more say nothing new
-_ALWAYS = frozenset({"overflow", "checkpoint-saved", "checkpoint-failed", "checkpoint-loaded", "restart"})
+_ALWAYS = frozenset({"overflow", "checkpoint-saved", "checkpoint-failed", "checkpoint-loaded", "restart", "hardware"})
 _RESUMED = frozenset({"restart", "checkpoint-loaded"})
 _NUMBERS = re.compile(r"\d+")
 
