@@ -397,3 +397,13 @@ def test_a_run_of_the_real_sdk(tmp_path: Path) -> None:
     assert "all done" in events["console"].text
     assert not only(records, ReadWarning)
     assert json.loads(json.dumps(values))
+
+
+@pytest.mark.parametrize(
+    ("title", "kind"), [("Checkpoint saved", "checkpoint"), ("CUDA out of memory", "oom"), ("Look at this", "alert")]
+)
+def test_an_alert_is_the_event_it_tells_of(tmp_path: Path, title: str, kind: str) -> None:
+    record = pb.Record()
+    record.alert.title, record.alert.text = title, "at last"
+    (event,) = only(written(tmp_path, *rows({"_step": 8, "loss": 1.0}), record), Event)
+    assert (event.kind, event.step, event.text) == (kind, 8, f"{title}: at last")
