@@ -402,3 +402,15 @@ def test_the_text_of_a_console_log_and_messages_that_were_read_are_no_damage(log
     found = read(jsonlines, write(log, *steps(50), "Saving model checkpoint to out/checkpoint-50", *steps(60)[50:]))
     assert len(found.events) == 1
     assert found.warnings == []
+
+
+def test_texts_in_a_loss_are_counted_even_where_they_are_most_or_all(log: Path) -> None:
+    texts = [{"step": i, "loss": "n/a", "note": "fine"} for i in range(101, 301)]
+    found = read(jsonlines, write(log, *steps(100), *texts))
+    assert len(found.series["loss"].numbers) == 100
+    assert [(w.kind, w.where, w.message[:24]) for w in found.warnings] == [
+        ("wrong-type", "line 101", "200 cells of 'loss' are "),
+    ]
+    found = read(jsonlines, write(log, *({**row, "lr": 0.1} for row in texts)))
+    assert set(found.series) == {"lr"}
+    assert [(w.kind, w.where) for w in found.warnings] == [("wrong-type", "line 1")]

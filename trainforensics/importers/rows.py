@@ -20,6 +20,7 @@ from trainforensics.importers.base import EMPTY, NULL, STRING, VALUE, Points, Re
 from trainforensics.importers.messages import event_kind
 from trainforensics.importers.times import NO_TIME, wall_times
 from trainforensics.model import Axis, Event, ReadWarning
+from trainforensics.roles import resolve
 
 # Further states that cells have only inside a block.
 TEXT, ABSENT = 254, 255
@@ -41,6 +42,7 @@ _PRINTED = re.compile(
     r"|([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(?:%|[KMGT]i?B|ms|s|[a-z]+/s(?:ec)?)"
     r"|tensor\(\s*([-+]?(?:[\d.]+(?:[eE][-+]?\d+)?|nan|inf))\s*(?:,.*)?\)"
 )
+_RESULTS = frozenset({"train_loss", "val_loss", "grad_norm"})
 _TRUTH = {"true": 1.0, "false": 0.0}
 _MESSAGE_COLUMNS = frozenset({"event", "type", "kind", "message", "msg", "status", "note", "event_type"})
 _LONGEST_TEXT = 2000
@@ -324,7 +326,8 @@ class RowReader:
         n_given = int(np.count_nonzero(given))
         texts = cells.state == TEXT
         n_text = int(np.count_nonzero(texts)) if cells.text is not None else 0
-        if n_text and (n_given or name in self._numeric) and (n_given >= n_text or name in self._numeric):
+        numeric = name in self._numeric or n_given >= n_text or _is_result(name)
+        if n_text and numeric:
             self._reject(name, cells, texts, n_text, block)
         elif n_text > n_given:
             return None
@@ -399,6 +402,11 @@ def _validation_rows(block: Block) -> NDArray[np.bool_] | None:
         if words:
             return np.isin(cells.text.astype(str), list(words))
     return None
+
+
+def _is_result(name: str) -> bool:
+    """Whether a column of this name holds numbers by its meaning, so that texts in it are a loss."""
+    return resolve(name).role in _RESULTS
 
 
 def _rank_column(block: Block) -> tuple[str, NDArray[np.int64]] | None:

@@ -6,7 +6,7 @@ import numpy as np
 from factories import make_curve, make_signals
 
 from trainforensics.detectors.monitoring import coverage_gap
-from trainforensics.model import Checkpoint, Finding, Fired, NotApplicable
+from trainforensics.model import Checkpoint, Finding, Fired, NotApplicable, ReadWarning
 from trainforensics.signals import Signals
 
 PARAMS = {p.name: p.default for p in coverage_gap.META.params}
@@ -29,6 +29,13 @@ def test_no_known_loss_says_how_to_name_it() -> None:
     found = findings(make_signals([make_curve(LOSS, None, name="my_number")]))
     assert [f.severity for f in found] == ["medium"]
     assert "--map" in found[0].summary
+
+
+def test_a_column_of_texts_is_not_to_be_named_but_to_be_logged_as_numbers() -> None:
+    text = ReadWarning("wrong-type", "line 1", "600 cells of 'loss' are text, first 'loss=2.1'; they are no points")
+    (found,) = findings(replace(make_signals({"grad_norm": LOSS}), warnings=(text,)))
+    assert "600 cells of 'loss' are text" in found.summary
+    assert "--map" not in found.summary
 
 
 def test_a_sampled_or_sparse_log_is_remarked() -> None:

@@ -67,6 +67,8 @@ def _undecided(signals: Signals, main: Curve | None) -> Finding:
     longest = max((len(curve) for curve in every), default=0)
     if longest <= 2 and every:
         text = f"{len(every)} series hold {longest} point(s) at most: a summary, not a history"
+    elif main is None and (unread := [w for w in signals.warnings if w.kind == "wrong-type"]):
+        text = f"no loss or metric holds numbers: {unread[0].message} ({unread[0].where})"
     elif main is None:
         text = "no series is known as a loss or a metric; name it with --map NAME=train_loss"
     else:
