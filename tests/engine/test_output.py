@@ -9,6 +9,7 @@ from trainforensics import engine
 from trainforensics.config import Settings
 from trainforensics.engine import output
 from trainforensics.errors import UsageError
+from trainforensics.store.reader import runs_of
 
 
 @pytest.fixture
@@ -51,3 +52,50 @@ def test_what_a_killed_import_left_is_removed(tmp_path: Path, out: Settings) -> 
     (out.out / "parquet" / ".staging-0123abcd" / "000000").mkdir(parents=True)
     engine.analyze([tmp_path / "a"], out)
     assert not list((out.out / "parquet").glob(".staging-*"))
+
+
+def test_a_run_that_was_only_imported_stays_in_the_store(tmp_path: Path, out: Settings) -> None:
+    for name in ("a", "b"):
+        log(tmp_path / name)
+    engine.import_paths([tmp_path / "a"], out)
+    result = engine.analyze([tmp_path / "b"], out)
+    assert result.notes == ()
+    assert set(runs_of(out.out / "parquet")) == {"a", "b"}
+    assert [run.run for run in result.index.runs] == ["b"]
+
+
+def test_results_of_another_version_are_left_alone(tmp_path: Path, out: Settings) -> None:
+    log(tmp_path / "a")
+    engine.analyze([tmp_path / "a"], out)
+    (out.out / ".trainforensics").write_text("trainforensics/result/0\n")
+    before = {path: path.read_bytes() for path in out.out.rglob("*") if path.is_file()}
+    with pytest.raises(UsageError, match=r"holds results of another version .*'trainforensics/result/0'"):
+        engine.analyze([tmp_path / "a"], out)
+    assert {path: path.read_bytes() for path in out.out.rglob("*") if path.is_file()} == before
+
+
+def test_a_result_that_cannot_be_read_is_named_and_costs_itself_alone(tmp_path: Path, out: Settings) -> None:
+    for name in ("a", "b", "c"):
+        log(tmp_path / name)
+    engine.analyze([tmp_path / "a", tmp_path / "b"], out)
+    (out.out / "a" / "result.json").write_text("{")
+    result = engine.analyze([tmp_path / "c"], out)
+    assert {run.run for run in result.everything} == {"b", "c"}
+    (note,) = [note for note in result.notes if note.startswith("a: ")]
+    assert "a/result.json cannot be read" in note
+    assert (out.out / "a" / "report.md").is_file()
+    assert set(runs_of(out.out / "parquet")) == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize("damage", ["parquet/manifest.json", "parquet/a/run.json", "result.json"])
+@pytest.mark.parametrize("text", ["null", "{", None])
+def test_results_outlive_a_damaged_store_or_index(tmp_path: Path, out: Settings, damage: str, text: str | None) -> None:
+    for name in ("a", "b"):
+        log(tmp_path / name)
+    engine.analyze([tmp_path / "a"], out)
+    (out.out / damage).unlink()
+    if text is not None:
+        (out.out / damage).write_text(text)
+    result = engine.analyze([tmp_path / "b"], out)
+    assert {run.run for run in result.everything} == {"a", "b"}
+    assert not [note for note in result.notes if "dropped" in note or "cannot be read" in note]

@@ -81,15 +81,14 @@ def _analyze(given: Sequence[Path], imported: ImportResult, settings: Settings, 
     folders = runs_of(imported.store)
     results = list(_judge_all([folders[name] for name in imported.runs], settings, progress))
     results, cross = _cross_run(results, {name: StoredRun(folders[name]) for name in imported.runs}, settings)
-    kept, gone = output.earlier(settings.out, given, set(imported.runs))
-    output.drop(settings.out, gone)
-    everything = sorted([*results, *kept], key=lambda result: (_URGENCY[result.verdict], -result.alarms))
+    earlier = output.earlier(settings.out, given, set(imported.runs))
+    output.drop(settings.out, earlier.gone)
+    everything = sorted([*results, *earlier.kept], key=lambda result: (_URGENCY[result.verdict], -result.alarms))
     tool = {"name": "trainforensics", "version": __version__}
     index = Index(tool, tuple(map(output.entry, everything)), cross, STORE, imported.skipped)
     output.write_index(settings.out, index, everything)
-    lost = (f"{name}: its logs are gone or part of another run now; dropped from the results" for name in gone)
-    older = [f"{plural(len(kept), 'older run')} kept in {settings.out}"] if kept else []
-    notes = (*imported.notes, *lost, *older, *mapping.hints(results))
+    older = [f"{plural(len(earlier.kept), 'older run')} kept in {settings.out}"] if earlier.kept else []
+    notes = (*imported.notes, *earlier.notes, *older, *mapping.hints(results))
     return Result(index, tuple(results), tuple(everything), settings.out, notes)
 
 

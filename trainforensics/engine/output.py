@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
@@ -33,6 +34,10 @@ def check(out: Path) -> None:
             raise UsageError(f"{out}: is a file; give a folder with --out")
         if out.is_dir() and not (out / MARKER).is_file() and any(out.iterdir()):
             raise UsageError(f"{out}: not empty and not ours (no {MARKER} in it); give another folder with --out")
+        schema = (out / MARKER).read_text("utf-8", "replace").strip() if (out / MARKER).is_file() else ""
+        if schema not in ("", SCHEMA):
+            text = f"{out}: holds results of another version (schema {schema[:80]!r}, this one writes {SCHEMA!r})"
+            raise UsageError(f"{text}; give another folder with --out")
     except OSError as error:
         raise _unusable(out, error) from None
 
@@ -133,30 +138,55 @@ def _replace(file: Path, data: bytes) -> None:
 # --- what an earlier analysis left -------------------------------------------------------------------------------
 
 
-def earlier(out: Path, paths: Sequence[Path], fresh: set[str]) -> tuple[list[RunResult], list[str]]:
-    """Runs of an earlier analysis into the same folder: results that stay, and names of those whose logs are gone.
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """Runs of an earlier analysis: results that stay, runs to drop because their logs are gone, remarks on both."""
 
-    Below the paths analysed now, a run that was not found again is gone.
+    kept: tuple[RunResult, ...]
+    gone: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def earlier(out: Path, paths: Sequence[Path], fresh: set[str]) -> Earlier:
+    """What becomes of runs of an earlier analysis into the same folder that are not among the `fresh` ones.
+
+    Below the paths analysed now, a run that was not found again is gone. A run that was only imported stays in the
+    store. What cannot be read is left as it is.
     """
     known = read_manifest(out / STORE)
-    results = {result.run: result for result in _saved(out)}
     analysed = [path.absolute() for path in paths]
-    kept, gone = [], []
-    for name in {**known, **results}:
+    kept, gone, notes = [], [], []
+    for name in dict.fromkeys([*known, *_indexed(out)]):
         if name in fresh:
             continue
-        logs = StoredRun(out / STORE / known[name]).logs if name in known else None
-        if name in results and logs is not None and logs.exists() and not any(map(logs.is_relative_to, analysed)):
-            kept.append(results[name])
-        else:
+        logs = _logs(out / STORE / known[name]) if name in known else None
+        file = out / run_folder(name) / RESULT
+        if logs is not None and (not logs.exists() or any(map(logs.is_relative_to, analysed))):
             gone.append(name)
-    return kept, gone
+            notes.append(f"{name}: its logs are gone or part of another run now; dropped from the results")
+        elif file.is_file():
+            try:
+                kept.append(report_json.load_run(file.read_bytes(), str(file)))
+            except (UsageError, OSError):
+                notes.append(f"{name}: {file} cannot be read and is left out of the index; analyse its logs again")
+        elif name not in known:
+            notes.append(f"{name}: {file} is gone; left out of the index")
+    return Earlier(tuple(kept), tuple(gone), tuple(notes))
 
 
-def _saved(out: Path) -> tuple[RunResult, ...]:
+def _logs(folder: Path) -> Path | None:
+    """Where the logs of a stored run lie, if the store can still tell."""
     try:
-        return report_json.load(out)[1] if (out / RESULT).is_file() else ()
-    except UsageError:  # half-written or of another version: analysed again, it will be replaced
+        return StoredRun(folder).logs
+    except UsageError:
+        return None
+
+
+def _indexed(out: Path) -> tuple[str, ...]:
+    """Names of the runs in the index, none if it cannot be read."""
+    try:
+        return tuple(entry.run for entry in report_json.load_index((out / RESULT).read_bytes()).runs)
+    except (UsageError, OSError):
         return ()
 
 
