@@ -57,7 +57,7 @@ def test_the_timeline_has_a_panel_for_each_main_signal_and_marks_what_happened()
     assert all(lines_at(axes) == [200, 301] for axes in figure.axes)
     assert figure.texts[0].get_text() == "runs/a: loss, gradient norm, learning rate, loss scale"
     keys = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert keys == ["incident (number as in the report)", "restart", "checkpoint", "checkpoint to go back to"]
+    assert keys == ["medium incident (number as in the report)", "restart", "checkpoint", "checkpoint to go back to"]
 
 
 def test_a_close_up_marks_onset_peak_end_and_precursors() -> None:
@@ -110,6 +110,40 @@ def test_a_slower_clock_is_shown_as_time_per_step() -> None:
     figure = plots.close_up_of(narrative.pages(run)[0], run, make_signals([loss]))
     assert figure is not None
     assert labels(figure.axes) == ["wall time per step", "loss"]
+
+
+def test_incidents_have_a_key_in_the_colour_they_are_drawn_in() -> None:
+    run = make_run(make_incident(onset=100, severity="critical"), make_incident(onset=200, severity="medium"))
+    figure = plots.timeline(run, signals())
+    assert figure is not None
+    shown = dict(zip((t.get_text() for t in figure.legends[0].get_texts()), figure.legends[0].get_lines(), strict=True))
+    for severity in ("critical", "medium"):
+        line = shown[f"{severity} incident (number as in the report)"]
+        assert line.get_color() == plots.ALARM[severity]
+
+
+def test_marks_that_coincide_share_a_key() -> None:
+    run = burst(peak_step=200, precursors=())
+    figure = plots.close_up_of(narrative.pages(run)[0], run, signals())
+    assert figure is not None
+    assert figure.legends[0].get_texts()[0].get_text() == "onset and peak 200"
+
+
+def test_shares_are_linear_and_evaluations_show_the_incident_s_own_range() -> None:
+    step = np.arange(0, N, 10)
+    loss = np.append([9.0, 5.0], np.linspace(2.3, 3.0, len(step) - 2))
+    accuracy = np.append([1e-3, 0.1], np.linspace(0.45, 0.38, len(step) - 2))
+    curves = [
+        make_curve(loss, "val_loss", step=step, name="val/loss"),
+        make_curve(accuracy, "val_metric", step=step, name="val/acc", series_id=1),
+    ]
+    incident = burst(series="val/acc", onset_step=100, end_step=None, recovery="unrecovered", precursors=())
+    figure = plots.close_up_of(narrative.pages(incident)[0], incident, make_signals(curves))
+    assert figure is not None
+    by_label = {axes.get_ylabel(): axes for axes in figure.axes}
+    assert by_label["val/acc"].get_yscale() == "linear"
+    low, high = by_label["validation loss"].get_ylim()
+    assert high - low < 3 * (3.0 - 2.3)
 
 
 def test_draw_writes_what_the_report_shows_and_removes_what_it_no_longer_does(tmp_path: Path) -> None:

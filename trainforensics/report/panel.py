@@ -11,11 +11,12 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from trainforensics.report.text import number
 from trainforensics.signals import Curve
-from trainforensics.signals.curve import Floats, Ints
+from trainforensics.signals.curve import Bools, Floats, Ints
 
 BUCKETS = 900  # a panel is about 900 pixels wide: the minimum and maximum of each is all that can be seen
 LOG_FROM = 100.0  # largest to smallest value from which a positive series is shown on a log axis
 ROOM = 8.0  # widths of the central 96 % of the values that the axis may span before it is cut
+FEWEST_IN_FOCUS = 4
 MARKERS_BELOW = 120
 NAN_COLOUR = "#D55E00"
 SUPERSEDED_COLOUR = "#999999"
@@ -48,8 +49,11 @@ def thin(step: Ints, value: Floats, buckets: int = BUCKETS) -> Ints:
     return np.unique(np.concatenate(kept))
 
 
-def limits(value: Floats, *, allow_log: bool = True) -> Limits:
-    """The range to show of finite values: all of it, unless that would flatten what most of the points do."""
+def limits(value: Floats, *, allow_log: bool = True, focus: Bools | None = None) -> Limits:
+    """The range to show of finite values: all of it, unless that would flatten what most of the points do.
+
+    `focus`, shape (n,), marks the points that matter: the others may add their height once above and once below.
+    """
     log = bool(allow_log and value.min() > 0 and value.max() >= LOG_FROM * value.min())
     scaled = np.log10(value) if log else value
     low, high = float(scaled.min()), float(scaled.max())
@@ -57,16 +61,22 @@ def limits(value: Floats, *, allow_log: bool = True) -> Limits:
     width = top - bottom
     if width > 0 and high - low > ROOM * width:
         low, high = max(low, bottom - ROOM / 2 * width), min(high, top + ROOM / 2 * width)
+    if focus is not None and np.count_nonzero(focus) >= FEWEST_IN_FOCUS and np.ptp(scaled[focus]) > 0:
+        bottom, top = float(scaled[focus].min()), float(scaled[focus].max())
+        low, high = max(low, 2 * bottom - top), min(high, 2 * top - bottom)
     margin = 0.06 * (high - low) or 0.06 * abs(high) or 1.0
     low, high = low - margin, high + margin
     return Limits(10**low, 10**high, log) if log else Limits(low, high, log)
 
 
-def draw(axes: Axes, curve: Curve, colour: str, text: str, *, scale: str = "auto") -> None:
-    """Draw a curve; `scale`: "auto", "linear" or "log2". Steps that a later process life repeated are shown in grey."""
+def draw(axes: Axes, curve: Curve, colour: str, text: str, *, scale: str = "auto", focus: int | None = None) -> None:
+    """Draw a curve; `scale`: "auto", "linear" or "log2". Steps that a later process life repeated are shown in grey.
+
+    `focus`: the values from this step on set the limits.
+    """
     finite = curve.only_finite()
     if len(finite):
-        view = limits(finite.value, allow_log=scale == "auto")
+        view = limits(finite.value, allow_log=scale == "auto", focus=None if focus is None else finite.step >= focus)
         if curve.superseded is not None:
             _line(axes, curve.superseded, SUPERSEDED_COLOUR, 1)
         _line(axes, curve, colour, 2)

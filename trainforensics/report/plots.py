@@ -48,6 +48,7 @@ class Lane:
     label: str
     colour: str
     scale: str = "auto"
+    focus: int | None = None  # step from which on its values set the limits
 
 
 Key = tuple[str, Line2D]
@@ -97,9 +98,19 @@ def timeline(result: RunResult, signals: Signals) -> Figure | None:
         _mark_incident(axes, page, last)
     _number_incidents(axes[0], found)
     keys = [*_value_keys(lanes), *_mark_lives(axes, result), *_mark_checkpoints(axes[-1], result, found)]
-    incidents = [("incident (number as in the report)", Line2D([], [], color=ALARM["high"]))] if found else []
-    _legend(figure, incidents + keys)
+    _legend(figure, _incident_keys(found) + keys)
     return figure
+
+
+def _incident_keys(found: Sequence[Page]) -> list[Key]:
+    """One key for each colour in which incidents are drawn."""
+    by_colour: dict[str, list[str]] = {}
+    for severity in dict.fromkeys(page.root.severity for page in found):
+        by_colour.setdefault(ALARM[severity], []).append(severity)
+    return [
+        (f"{' or '.join(names)} incident (number as in the report)", Line2D([], [], color=colour))
+        for colour, names in by_colour.items()
+    ]
 
 
 def close_up_of(page: Page, result: RunResult, signals: Signals) -> Figure | None:
@@ -109,7 +120,8 @@ def close_up_of(page: Page, result: RunResult, signals: Signals) -> Figure | Non
     if not lanes or root.onset_step is None:
         return None
     first, last = _window(page, lanes)
-    shown = [replace(lane, curve=_between(lane.curve, first, last)) for lane in lanes]
+    begin = min([_shown_onset(root), *(sign.step for sign in root.precursors)])
+    shown = [replace(lane, curve=_between(lane.curve, first, last), focus=_focus(lane.curve, begin)) for lane in lanes]
     shown = [lane for lane in shown if len(lane.curve)]
     if not shown:
         return None
@@ -126,9 +138,16 @@ def close_up_of(page: Page, result: RunResult, signals: Signals) -> Figure | Non
     return figure
 
 
+def _focus(curve: Curve, begin: int) -> int | None:
+    """Evaluations begin far from where they matter: an incident's own range sets their limits."""
+    return begin if curve.series.role in ("val_loss", "val_metric") else None
+
+
 def _main_lanes(signals: Signals) -> list[Lane]:
     curves = ((signals.curve(role), label, colour, scale) for role, label, colour, scale in ROLES)
-    return [Lane(curve, *style) for curve, *style in curves if curve is not None and len(curve)]
+    return [
+        Lane(curve, label, colour, scale) for curve, label, colour, scale in curves if curve is not None and len(curve)
+    ]
 
 
 def _any_lanes(signals: Signals) -> list[Lane]:
@@ -154,7 +173,9 @@ def _incident_lanes(page: Page, signals: Signals) -> list[Lane]:
 
 def _lane(curve: Curve, main: Sequence[Lane]) -> Lane:
     styled = {lane.curve.name: lane for lane in main}
-    return styled.get(curve.name) or Lane(curve, curve.name, OTHER)
+    value = curve.only_finite().value
+    is_share = curve.series.role == "val_metric" and len(value) > 0 and value.min() >= 0 and value.max() <= 1
+    return styled.get(curve.name) or Lane(curve, curve.name, OTHER, "linear" if is_share else "auto")
 
 
 def _window(page: Page, lanes: Sequence[Lane]) -> tuple[int, int]:
@@ -198,7 +219,7 @@ def _sheet(lanes: Sequence[Lane], title: str, result: RunResult) -> tuple[Figure
         0.095, 1 - 0.2 / height, _shortened(title), fontsize=10, fontweight="bold", va="center", parse_math=False
     )
     for lane, axis in zip(lanes, axes, strict=True):
-        panel.draw(axis, lane.curve, lane.colour, _shortened(lane.label, 22), scale=lane.scale)
+        panel.draw(axis, lane.curve, lane.colour, _shortened(lane.label, 22), scale=lane.scale, focus=lane.focus)
         axis.xaxis.set_visible(axis is axes[-1])  # ticks cost more to draw than all the rest
     axes[-1].set_xlabel(capital(result.axis.unit), fontsize=8)
     axes[-1].xaxis.set_label_coords(0.5, -0.2)
@@ -255,19 +276,24 @@ def _mark_moments(axes: Sequence[Axes], page: Page) -> list[Key]:
     """Onset, peak, end, effects and precursors of one incident as lines through every panel."""
     root, colour = page.root, ALARM[page.root.severity]
     moments: list[tuple[str, int | None, str, LineStyle]] = [("onset", onset, colour, "-") for onset in _onsets(root)]
-    if root.peak_step != root.onset_step:
-        moments.append(("peak", root.peak_step, "#000000", ":"))
+    moments.append(("peak", root.peak_step, "#000000", ":"))
     moments.append((root.recovery or "end", root.end_step, SAFE if root.recovery == "recovered" else colour, "--"))
     moments += [(effect.kind, effect.onset_step, "#CC79A7", "-.") for effect in page.effects]
     moments += [(f"{sign.signal} moved", sign.step, "#56B4E9", "-.") for sign in root.precursors]
-    keys: list[Key] = []
+    lines: dict[int, tuple[list[str], str, LineStyle]] = {}
     left, right = axes[0].get_xlim()
     for name, step, tint, style in moments:
-        if step is None or not left <= step <= right or len(keys) == MAX_KEYS:
+        if step is None or not left <= step <= right:
             continue
+        names = lines.setdefault(step, ([], tint, style))[0]
+        if name not in names:
+            names.append(name)
+    keys: list[Key] = []
+    for step, (names, tint, style) in list(lines.items())[:MAX_KEYS]:
         for axis in axes:
             axis.axvline(step, color=tint, linestyle=style, linewidth=1.0, zorder=1)
-        keys.append((_shortened(f"{name} {number(step)}", 40), Line2D([], [], color=tint, linestyle=style)))
+        text = _shortened(f"{' and '.join(names)} {number(step)}", 40)
+        keys.append((text, Line2D([], [], color=tint, linestyle=style)))
     return keys
 
 
