@@ -414,3 +414,11 @@ def test_texts_in_a_loss_are_counted_even_where_they_are_most_or_all(log: Path) 
     found = read(jsonlines, write(log, *({**row, "lr": 0.1} for row in texts)))
     assert set(found.series) == {"lr"}
     assert [(w.kind, w.where) for w in found.warnings] == [("wrong-type", "line 1")]
+
+
+def test_carriage_returns_alone_end_lines(log: Path) -> None:
+    log.write_bytes("\r".join(json.dumps(row) for row in steps(200)).encode())
+    assert sniff(jsonlines, log) > 0.8
+    found = read(jsonlines, log)
+    assert found.series["loss"].number_steps == list(range(1, 201))
+    assert found.warnings == []

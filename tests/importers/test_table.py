@@ -250,3 +250,11 @@ def test_round_trip_against_the_standard_writer(
         expected = [float(pair[at]) for pair in data if pair[at] is not None]
         got = found.series[name].numbers.tolist() if name in found.series else []
         assert got == expected
+
+
+def test_carriage_returns_alone_end_rows(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.csv"
+    path.write_bytes(b"step,loss\r" + b"\r".join(b"%d,%d.5" % (i, i) for i in range(200)))
+    found = read(table, path)
+    assert found.series["loss"].number_steps == list(range(200))
+    assert found.warnings == []

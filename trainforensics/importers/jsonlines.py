@@ -18,7 +18,7 @@ from trainforensics.importers import fastjson
 from trainforensics.importers.axes import is_step_name, logging_interval
 from trainforensics.importers.base import Config, Head, Record, Source
 from trainforensics.importers.jsondocument import document_rows, flat_config, stream_objects
-from trainforensics.importers.lines import LineBlocks, text_head
+from trainforensics.importers.lines import LineBlocks, ends_by_return, text_head
 from trainforensics.importers.messages import event_kind
 from trainforensics.importers.provenance import canonical, is_provenance, logged_batches
 from trainforensics.importers.rows import Block, RowReader, block_of_rows, flatten
@@ -43,6 +43,8 @@ _TAG_KEYS = ("type", "event", "kind", "record", "mode", "split", "phase", "stage
 def sniff(head: Head) -> float:
     """JSON objects that carry numbers, one a line, or rows in one JSON document."""
     data = text_head(head.data)
+    if ends_by_return(data):
+        data = data.replace(b"\r", b"\n")
     whole = len(head.data) >= head.size
     lines = data.split(b"\n")
     if not whole and len(lines) > 1:

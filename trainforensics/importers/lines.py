@@ -22,7 +22,8 @@ class LineBlocks:
     """Iterates over (bytes, number of the first line); what was lost on the way is in `warnings` afterwards.
 
     `carriage_returns`: they end a line for the sake of the blocks; only newlines are counted. `longest_line`: bytes
-    after which a line is cut.
+    after which a line is cut. Elsewhere, where a file's start has carriage returns and no newline, they are its
+    line ends and become newlines.
     """
 
     path: Path
@@ -50,11 +51,15 @@ class LineBlocks:
     def _chunks(self) -> Iterator[bytes]:
         read = 0
         decoder = None
+        old_mac = False
         for chunk in self._unpacked():
             if not read:
                 decoder = _utf16_decoder(chunk)
             text = chunk.removeprefix(_BOM) if not read else chunk
-            yield text if decoder is None else decoder.decode(text).encode()
+            text = text if decoder is None else decoder.decode(text).encode()
+            if not read:
+                old_mac = not self.carriage_returns and ends_by_return(text)
+            yield text.replace(b"\r", b"\n") if old_mac else text
             read += len(chunk)
 
     def _unpacked(self) -> Iterator[bytes]:
@@ -74,6 +79,11 @@ class LineBlocks:
             if error or reader.error:
                 message = f"unpacking stopped here: {error or reader.error}"
                 self.warnings.append(ReadWarning("damaged-archive", f"byte {read}", message))
+
+
+def ends_by_return(text: bytes) -> bool:
+    """Whether the lines of a text end with a carriage return alone."""
+    return b"\r" in text and b"\n" not in text
 
 
 def text_head(data: bytes) -> bytes:
