@@ -3,12 +3,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from logs import rows, write_jsonl
 
 from trainforensics import engine
 from trainforensics.config import Settings
 from trainforensics.engine import output
 from trainforensics.errors import UsageError
+from trainforensics.report import json as report_json
 from trainforensics.store.reader import runs_of
 
 
@@ -99,3 +102,32 @@ def test_results_outlive_a_damaged_store_or_index(tmp_path: Path, out: Settings,
     result = engine.analyze([tmp_path / "b"], out)
     assert {run.run for run in result.everything} == {"a", "b"}
     assert not [note for note in result.notes if "dropped" in note or "cannot be read" in note]
+
+
+@pytest.mark.parametrize("name", ["result.json", "report.md", "skip.json", "plots", "Plots", "parquet"])
+def test_a_run_below_another_may_be_called_like_our_files(tmp_path: Path, name: str) -> None:
+    log(tmp_path / "a", 1)
+    log(tmp_path / "a" / name, 2)
+    log(tmp_path / "a" / f"{name}~", 3)
+    result = engine.analyze([tmp_path / "a"], Settings(out=tmp_path / "out"))
+    assert {run.run for run in result.runs} == {"a", f"a/{name}", f"a/{name}~"}
+    assert not [run.errored for run in result.runs if run.errored]
+    _, saved = report_json.load(tmp_path / "out")
+    assert {run.run for run in saved} == {"a", f"a/{name}", f"a/{name}~"}
+
+
+@given(
+    st.lists(st.text("aP.~/", min_size=1, max_size=6) | st.sampled_from(["plots", "plots~", "a/plots"]), unique=True)
+)
+def test_runs_of_different_names_have_different_folders(names: list[str]) -> None:
+    assert len({output.run_folder(name) for name in names}) == len(names)
+
+
+def test_a_result_that_cannot_be_written_costs_its_run_alone(tmp_path: Path, out: Settings) -> None:
+    for name in ("a", "b"):
+        log(tmp_path / name)
+    engine.analyze([tmp_path / "b"], out)
+    (out.out / "a").write_text("in the way")
+    first, second = engine.analyze([tmp_path / "a", tmp_path / "b"], out).runs
+    assert [error.detector for error in first.errored] == ["report"]
+    assert not second.errored

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -193,7 +193,8 @@ def _judge_and_write(task: tuple[Path, Settings]) -> RunResult:
         output.write_run(settings.out, result, signals, plots=settings.plots)
     except Exception as error:
         result = replace(result, errored=(*result.errored, _failure("report", error)))
-        output.write_result(settings.out, result)
+        with suppress(OSError):  # the error above says it
+            output.write_result(settings.out, result)
     return result
 
 

@@ -24,7 +24,7 @@ from trainforensics.store.writer import drop_runs, read_manifest, remove_abandon
 
 STORE = "parquet"
 RESULT, REPORT, SKIP, PLOTS = "result.json", "report.md", "skip.json", "plots"
-_RESERVED = frozenset({STORE, RESULT, REPORT, MARKER})
+_RESERVED = frozenset({STORE, RESULT, REPORT, SKIP, PLOTS})
 
 
 def check(out: Path) -> None:
@@ -83,9 +83,16 @@ def _unusable(out: Path, error: OSError) -> UsageError:
 
 
 def run_folder(run: str) -> str:
-    """Where a run's result lies under --out; a name that would collide with a file of ours gets a tilde."""
-    first, slash, rest = run.partition("/")
-    return f"{first}~{slash}{rest}" if first in _RESERVED else run
+    """Where a run's result lies under --out; a part of its name that could be a file of ours gets a tilde.
+
+    Any part may be: a run may lie below another, whose files are there as well.
+    """
+    return "/".join(f"{part}~" if _collides(part) else part for part in run.split("/"))
+
+
+def _collides(part: str) -> bool:
+    """Whether a name is one of ours, is like one with tildes already, or is hidden, as the marker is."""
+    return part.rstrip("~").casefold() in _RESERVED or part.startswith(".")
 
 
 def entry(result: RunResult) -> IndexEntry:
