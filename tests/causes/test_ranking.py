@@ -250,6 +250,21 @@ def test_a_rate_that_never_changed_is_no_evidence() -> None:
     assert "highest so far" in told(np.append(np.linspace(0, 2e-3, 20), np.full(N - 20, 2e-3)))
 
 
+def test_batch_and_shard_are_told_apart_by_their_documents() -> None:
+    shard = Suspect("shard", "7", 0.99, 1e-5, (ONSET,), "fed 8 of 8 events")
+    doc = Suspect("doc", "402", 0.99, 1e-4, (ONSET,), "fed 5 of 8 events")
+
+    def reasons(*suspects: Suspect) -> dict[str, Cause]:
+        incident = burst(blame=Blame((ONSET - 10, ONSET), "logged", suspects, ({"step": ONSET},)))
+        return {cause.cause: cause for cause in causes(incident, run())}
+
+    few, many = reasons(shard, doc), reasons(shard)
+    assert any("doc 402 recurs by itself" in text for text in few["bad-batch"].for_)
+    assert any("doc 402 recurs by itself" in text for text in few["bad-shard"].against)
+    assert any("no document recurs" in text for text in many["bad-shard"].for_)
+    assert many["bad-shard"].confidence > few["bad-shard"].confidence
+
+
 def test_a_slower_pace_blames_no_device_without_evidence() -> None:
     incident = make_incident("throughput-drop", ONSET, role="tokens_per_sec")
     assert top(incident, run()) == "unknown"

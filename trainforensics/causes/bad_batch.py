@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from trainforensics.causes.case import Case
 from trainforensics.causes.evidence import (
     data,
+    documents,
     gradient,
     growth,
     lasting,
@@ -53,6 +54,7 @@ def weigh(case: Case) -> Weight | None:
         return None
     reasons = [
         *data(case, proven=STRONG, nothing=-HINT),
+        *documents(case, few=HINT, many=-HINT),
         *lone_rank(case, CLEAR),
         *gradient(case, led=-CLEAR, same=HINT),
         *recovery(case, fast=HINT, slow=-CLEAR),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trainforensics.causes.case import Case
-from trainforensics.causes.evidence import gradient, lone_rank, rate_jump, restart
+from trainforensics.causes.evidence import documents, gradient, lone_rank, rate_jump, restart
 from trainforensics.causes.weight import CLEAR, HINT, PROOF, STRONG, Reason, Weight
 
 CAUSE = "bad-shard"
@@ -31,6 +31,7 @@ def weigh(case: Case) -> Weight | None:
         return None
     reasons = [
         *gradient(case, led=-CLEAR),
+        *documents(case, few=-HINT, many=HINT),
         *rate_jump(case, -STRONG),
         *restart(case, near=-CLEAR),
         *lone_rank(case, HINT),

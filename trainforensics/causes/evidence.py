@@ -74,7 +74,8 @@ def recovery(case: Case, fast: float = 0.0, slow: float = 0.0) -> list[Reason]:
     points = case.recovered_in
     if points is not None and points <= FAST_POINTS:
         steps = max(1, points) * case.cadence
-        return _reason(fast, f"the loss was back within {steps} steps, so the weights took no harm")
+        within = f"{steps} steps" if steps > 1 else "one step"
+        return _reason(fast, f"the loss was back within {within}, so the weights took no harm")
     if points is not None and points >= SLOW_POINTS:
         return _reason(slow, f"the loss took {points * case.cadence} steps to come back: the weights were harmed")
     if case.incident.recovery in ("partial", "unrecovered", "diverging"):
@@ -95,6 +96,16 @@ def data(case: Case, proven: float = 0.0, nothing: float = 0.0) -> list[Reason]:
             nothing, f"the batches of {case.recurs} events have no shard or document in common beyond chance"
         )
     return []
+
+
+def documents(case: Case, few: float = 0.0, many: float = 0.0) -> list[Reason]:
+    """With a convicted shard: whether one of its documents recurs by itself, or ever different ones do the harm."""
+    shard, doc = case.suspect("shard"), case.suspect("doc")
+    if shard is None or shard.confidence < 0.5:
+        return []
+    if doc is not None and doc.confidence >= 0.5:
+        return _reason(few, f"doc {doc.id} recurs by itself, {doc.why}: single documents, not the whole shard")
+    return _reason(many, f"no document recurs beyond chance: different ones of shard {shard.id} do it")
 
 
 def restart(case: Case, near: float = 0.0, absent: float = 0.0) -> list[Reason]:
