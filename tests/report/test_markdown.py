@@ -73,6 +73,12 @@ def test_batches_of_the_window_are_told_from_those_of_other_steps() -> None:
     )
 
 
+def test_gaps_of_the_log_are_not_counted_as_incidents() -> None:
+    gap = make_incident("coverage-gap", None, severity="low", id="gap")
+    assert render_run(make_run(full_incident(), gap)).splitlines()[0].endswith("(1 critical)")
+    assert render_run(make_run(gap)).splitlines()[0].endswith("(no incident)")
+
+
 def test_a_checkpoint_after_the_onset_is_not_called_one_to_go_back_to() -> None:
     incident = full_incident()
     assert incident.onset_step is not None

@@ -24,7 +24,6 @@ MAX_CONFIG_LINES = 200
 MAX_BATCHES = 40
 BATCH_COLUMNS = ("step", "rank", "batch_id", "shard", "doc", "domain", "language", "seq_len", "tokens", "loss")
 MAX_COLUMNS = 12
-COVERAGE = "coverage-gap"
 BASIS = {
     "logged": "known from the batch log",
     "reconstructed": "reconstructed from the sampler's configuration",
@@ -40,7 +39,7 @@ def render_run(result: RunResult, figures: Mapping[str, str] | None = None) -> s
         result=result,
         figures=figures or {},
         alarms=alarms,
-        remarks=[page for page in narrative.remarks(result) if page.root.kind != COVERAGE],
+        remarks=[page for page in narrative.remarks(result) if page.root.kind != narrative.COVERAGE],
         uncovered=_uncovered(result),
         unrecognised=mapping.unrecognised(result),
         max_names=mapping.MAX_NAMES,
@@ -146,7 +145,7 @@ def _grouped(gaps: Iterable[NotJudged]) -> list[dict[str, str]]:
 
 def _uncovered(result: RunResult) -> list[str]:
     """What coverage-gap misses besides the kinds not judged, which have a table of their own."""
-    remarks = [page.root for page in narrative.remarks(result) if page.root.kind == COVERAGE]
+    remarks = [page.root for page in narrative.remarks(result) if page.root.kind == narrative.COVERAGE]
     return [item.text for root in remarks for item in root.evidence if item.signal != "outcomes"]
 
 

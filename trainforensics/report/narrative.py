@@ -30,6 +30,7 @@ ENDINGS = {
     "ongoing": "the log ends while it was still going",
     "unknown": "the log does not say how it ended",
 }
+COVERAGE = "coverage-gap"  # told under "Not judged", never as an incident
 TIMELINE = "timeline"  # the name of the figure of the whole run
 FULL_PAGES = 12  # incidents told in full, with a figure; what comes after them is a line each
 SUSPECTED = 0.2  # below this nothing sets a shard or document apart from what else the window held
@@ -104,8 +105,8 @@ def heading(page: Page, result: RunResult) -> str:
 
 
 def counts(result: RunResult) -> str:
-    """`1 critical, 2 medium`, over root incidents."""
-    found = Counter(page.root.severity for page in pages(result))
+    """`1 critical, 2 medium`, over the root incidents that the report tells: not the gaps of the log itself."""
+    found = Counter(page.root.severity for page in pages(result) if page.root.kind != COVERAGE)
     return ", ".join(f"{found[s]} {s}" for s in reversed(SEVERITIES) if found[s]) or "no incident"
 
 
