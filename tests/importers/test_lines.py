@@ -42,3 +42,17 @@ def test_a_cut_archive_gives_what_could_be_unpacked(tmp_path: Path, pack: Callab
     assert text.startswith(kept) and len(kept) > 0.3 * len(text)
     assert [w.kind for w in blocks.warnings] == ["damaged-archive"]
     assert text.startswith(read_head(path).data) and len(read_head(path).data) == HEAD_BYTES
+
+
+@pytest.mark.parametrize("damage", ["junk", "checksum", "cut"])
+def test_junk_behind_a_whole_archive_is_told_from_damage_in_it(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "x.gz"
+    text = "".join(f"{i}\n" for i in range(50_000)).encode()
+    packed = gzip.compress(text)
+    broken = {"junk": packed + b"junk" * 50, "checksum": packed[:-8] + b"\0" * 8, "cut": packed[:-100]}
+    path.write_bytes(broken[damage])
+    blocks = LineBlocks(path)
+    kept = b"".join(block for block, _ in blocks)
+    assert text.startswith(kept)
+    assert [w.kind for w in blocks.warnings] == ["archive-tail" if damage == "junk" else "damaged-archive"]
+    assert damage != "junk" or kept == text

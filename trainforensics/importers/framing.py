@@ -36,13 +36,18 @@ class Loss:
 
 
 class BlockReader:
-    """Reads a stream in large blocks; a broken archive ends the stream and leaves its reason in `error`."""
+    """Reads a stream in large blocks; a broken archive ends the stream and leaves its reason in `error`.
+
+    `whole`: the error is that something else follows a gzip archive that was unpacked to its end and checked.
+    """
 
     def __init__(self, stream: BinaryIO) -> None:
         # A buffer around gzip loses, at damage, what it had gathered; gzip's own read1 does not.
         raw = getattr(stream, "raw", None)
         self._read1 = raw.read1 if isinstance(raw, gzip.GzipFile) else stream.read1  # type: ignore[attr-defined]
         self.error = ""
+        self.whole = False
+        self._read = 0
 
     def read(self, size: int) -> bytes:
         """Up to `size` bytes; fewer only where the stream ends."""
@@ -53,11 +58,14 @@ class BlockReader:
                 part = self._read1(missing)
             except Exception as error:  # each decompressor has errors of its own
                 self.error = str(error) or type(error).__name__
+                # gzip says so only where a member should begin; a checksum that fails has another message
+                self.whole = bool(self._read) and self.error.startswith("Not a gzipped file")
                 break
             if not part:
                 break
             parts.append(part)
             missing -= len(part)
+            self._read += len(part)
         return b"".join(parts)
 
 

@@ -76,7 +76,10 @@ class LineBlocks:
                     yield piece
             except ZstdDamage as damage:
                 error = str(damage)
-            if error or reader.error:
+            if reader.whole:
+                message = "what follows the complete archive is no gzip; it was left out"
+                self.warnings.append(ReadWarning("archive-tail", f"byte {read}", message))
+            elif error or reader.error:
                 message = f"unpacking stopped here: {error or reader.error}"
                 self.warnings.append(ReadWarning("damaged-archive", f"byte {read}", message))
 

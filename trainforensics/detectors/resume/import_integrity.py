@@ -45,7 +45,7 @@ META = Meta(
 )
 FEWEST = 5  # points that must carry an impossible step
 CAPPING = frozenset({"corrupt", "damaged-file", "damaged-archive", "dropped-by-logger"})
-REMARKS = frozenset({"undecodable", "bad-line", "ragged-row", "torn-line", "sampled", "cross-check"})
+REMARKS = frozenset({"undecodable", "bad-line", "ragged-row", "torn-line", "archive-tail", "sampled", "cross-check"})
 _STEPS = re.compile(r"steps? (-?\d+)(?: (to|and) (-?\d+))?")
 
 
