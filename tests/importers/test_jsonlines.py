@@ -422,3 +422,25 @@ def test_carriage_returns_alone_end_lines(log: Path) -> None:
     found = read(jsonlines, log)
     assert found.series["loss"].number_steps == list(range(1, 201))
     assert found.warnings == []
+
+
+@pytest.mark.parametrize("odd", ["NaN", "null", '"x"', "1e300"])
+def test_a_row_with_a_step_that_is_no_number_is_said(log: Path, odd: str) -> None:
+    rows: list[dict[str, Any] | str] = [*steps(100)]
+    rows[39] = f'{{"step": {odd}, "loss": 2.5}}'
+    rows[59] = '{"val_loss": 2.5}'  # a row without a step is nothing odd
+    found = read(jsonlines, write(log, *rows))
+    assert found.series["loss"].number_steps[38:41] == [39, 39, 41]
+    assert [(w.kind, w.where, w.message[:6]) for w in found.warnings] == [("odd-step", "line 40", "1 rows")]
+
+
+def test_steps_that_are_often_null_are_left_out_on_purpose(log: Path) -> None:
+    rows = [row for i in range(1, 51) for row in ({"step": i, "loss": 2.0 + i}, {"step": None, "val_loss": 2.0})]
+    assert read(jsonlines, write(log, *rows)).warnings == []
+
+
+def test_why_rows_are_counted_is_said_where_a_step_column_is_there(log: Path) -> None:
+    found = read(jsonlines, write(log, *({"step": f"s{i}", "loss": 2.0 + i} for i in range(50))))
+    assert found.axis is not None and found.axis.unit == "row"
+    assert [(w.kind, w.where) for w in found.warnings] == [("odd-step", "column step")]
+    assert "step column 'step' has no usable numbers" in found.warnings[0].message

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from trainforensics.importers.base import VALUE
+from trainforensics.importers.base import EMPTY, NULL, VALUE
 from trainforensics.importers.times import find_wall_column
 from trainforensics.model import Axis, AxisUnit
 from trainforensics.roles import resolve
@@ -76,6 +76,8 @@ _INTERVALS = frozenset(
 )
 _CONFIG_FILES = ("training_args.json", "args.json", "config.json", "train_config.json", "config.yaml", "hparams.yaml")
 _MAX_STEP = 2.0**62
+_RARE_NULLS = 0.1
+_ABSENT = 255  # rows.ABSENT: a row without the key
 
 Kind = Literal["column", "epoch_iteration", "epoch", "sample", "row"]
 
@@ -93,6 +95,12 @@ class StepAxis:
     marker: str = ""
     interval: int = 1
     used: frozenset[str] = frozenset()
+    odd: int = 0  # rows whose step is there and is no number
+    odd_line: int = 0
+    unused: str = ""  # a step column that could not be used
+    _nulls: int = 0
+    _null_line: int = 0
+    _seen: int = 0
     _last: int = 0
     _rows: int = 0
 
@@ -112,7 +120,28 @@ class StepAxis:
         known = np.isfinite(number) & (np.abs(number) < _MAX_STEP)
         step = self._carried(np.where(known, number, 0.0).astype(np.int64), known)
         self._last = int(step[-1])
+        if cells is not None and not known.all():
+            self._note_odd(block, cells)
+        self._seen += n
         return step
+
+    def odd_steps(self) -> tuple[int, int]:
+        """Rows that got a neighbour's step because theirs is no number, and the line of the first; 0 and 0 if none.
+
+        A null counts where it is rare; in a table that mixes kinds of rows it is how a step is left out.
+        """
+        if not self._nulls or self._nulls > _RARE_NULLS * self._seen:
+            return self.odd, self.odd_line
+        return self.odd + self._nulls, min(line for line in (self.odd_line, self._null_line) if line)
+
+    def _note_odd(self, block: Block, cells: Cells) -> None:
+        unusable = ~(np.isfinite(cells.number) & (np.abs(cells.number) < _MAX_STEP))
+        odd = np.flatnonzero(unusable & ~np.isin(cells.state, (NULL, EMPTY, _ABSENT)))
+        nulls = np.flatnonzero(cells.state == NULL)
+        if len(odd):
+            self.odd, self.odd_line = self.odd + len(odd), self.odd_line or int(block.line[odd[0]])
+        if len(nulls):
+            self._nulls, self._null_line = self._nulls + len(nulls), self._null_line or int(block.line[nulls[0]])
 
     def _carried(self, step: NDArray[np.int64], known: NDArray[np.bool_]) -> NDArray[np.int64]:
         if known.all():
@@ -122,7 +151,7 @@ class StepAxis:
 
     def _row_numbers(self, block: Block) -> NDArray[np.int64]:
         marker = block.columns.get(self.marker)
-        counts = np.zeros(len(block), bool) if marker is None else marker.state != 255
+        counts = np.zeros(len(block), bool) if marker is None else marker.state != _ABSENT
         rows = self._rows + np.cumsum(counts)
         self._rows = int(rows[-1])
         return np.asarray(np.maximum(rows, 1) * self.interval, dtype=np.int64)
@@ -150,7 +179,8 @@ def choose(
     interval = interval or 1
     unit: AxisUnit = "row" if interval == 1 else "step"
     name = "row" if interval == 1 else f"row x {interval}"
-    return StepAxis(Axis(name, unit), "row", marker=_marker(block), interval=interval)
+    unused = next((name for name in block.columns if _rank_of(name) is not None), "")
+    return StepAxis(Axis(name, unit), "row", marker=_marker(block), interval=interval, unused=unused)
 
 
 def says_validation(name: str) -> bool:

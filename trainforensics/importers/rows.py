@@ -269,6 +269,8 @@ class RowReader:
             if len(gaps) > 2:  # a regular cadence is no sample
                 message = f"exactly {_SAMPLE_ROWS} rows at irregular steps: W&B samples a history to so many"
                 yield ReadWarning("sampled", self.source.label, message)
+        if self._axis is not None:
+            yield from _about_steps(self._axis)
         for name, reject in self._rejects.items():
             yield ReadWarning(
                 "wrong-type",
@@ -358,6 +360,19 @@ class RowReader:
             rows = names.text == name
             cells = Cells(values.number, np.where(rows, values.state, np.uint8(ABSENT)), values.text)
             yield from self._points(str(name), cells, shared, block, rank)
+
+
+def _about_steps(axis: axes.StepAxis) -> Iterator[ReadWarning]:
+    """What the step column did not say."""
+    if axis.unused:
+        message = (
+            f"step column {axis.unused!r} has no usable numbers (whole ones that change); rows are counted instead"
+        )
+        yield ReadWarning("odd-step", f"column {axis.unused}", message)
+    count, line = axis.odd_steps()
+    if count:
+        message = f"{count} rows have a step that is no number ({axis.column!r}); they got that of the row before"
+        yield ReadWarning("odd-step", f"line {line}", message)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
