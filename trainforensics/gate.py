@@ -88,7 +88,7 @@ def _unacceptable(result: RunResult, policy: Policy, settings: Settings) -> Iter
 def _counted_with_cause(incident: Incident, wanted: Mapping[str, Incident]) -> bool:
     """Whether the root of the incident is among the selected ones; a broken or circular chain has no root."""
     seen, cause = {incident.id}, incident.caused_by
-    while cause in wanted and cause not in seen:
+    while cause is not None and cause in wanted and cause not in seen:
         if wanted[cause].is_root:
             return True
         seen.add(cause)
