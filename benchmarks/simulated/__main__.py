@@ -59,9 +59,10 @@ def power(runs: Sequence[Injected]) -> str:
         curve = [f"{height:g}: {_named([run for run in own if run.height == height])}" for height in heights]
         errors = [error / run.cadence for run in own for _, error in run.score.errors]
         middle = f"{np.median(errors):.0f} / {np.quantile(errors, 0.9):.0f}" if errors else "–"
-        false = sum(run.score.false.total() for run in own)
-        rows.append([event, nature, str(length), ", ".join(curve), middle, f"{false}/{len(own)}"])
-    return table(["event", "noise", "length", "height: share named", "onset error", "false alarms/runs"], rows)
+        false = Counter(kind for run in own for kind in run.score.false)
+        said = "; ".join(f"{kind} {n}" for kind, n in false.most_common(2))
+        rows.append([event, nature, str(length), ", ".join(curve), middle, f"{said or 'none'} in {len(own)}"])
+    return table(["event", "noise", "length", "height: share named", "onset error", "false alarms in runs"], rows)
 
 
 def _named(runs: Sequence[Injected]) -> str:

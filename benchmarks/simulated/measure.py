@@ -16,9 +16,9 @@ from trainforensics.config import Settings
 from trainforensics.engine.judge import detect_all
 
 SETTINGS = Settings()
-SEEDS = {12: 30, 30: 30, 100: 30, 300: 30, 1_000: 30, 5_000: 20, 20_000: 9, 200_000: 3}
+SEEDS = {12: 24, 30: 24, 100: 24, 300: 24, 1_000: 24, 5_000: 12, 20_000: 6, 200_000: 2}
 EVENT_LENGTHS = (600, 3_000)
-EVENT_SEEDS = 12
+EVENT_SEEDS = 6
 
 
 @dataclass(frozen=True, slots=True)

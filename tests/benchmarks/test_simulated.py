@@ -56,4 +56,4 @@ def test_the_whole_report(monkeypatch: pytest.MonkeyPatch) -> None:
     text = report(list(healthy(NATURES[:2], {12: 2, 100: 1})), list(injected([event], NATURES[:1], 2)))
     assert "6 healthy runs" in text
     assert "| normal | 0/2 | 0/1 | 0/3 |" in text
-    assert "| NaN to the end | normal | 0 | 1: 1.00 | 0 / 0 | 0/2 |" in text
+    assert "| NaN to the end | normal | 0 | 1: 1.00 | 0 / 0 | none in 2 |" in text
