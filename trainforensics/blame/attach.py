@@ -179,7 +179,9 @@ def _blame(incident: Incident, signals: Signals, manifest: Manifest | str, units
     batches = _batches(rows, shown)
     notes = [_absent(manifest, core) if rows.is_empty() else manifest.alignment.note]
     if len(batches) < len(rows):
-        notes.append(f"the window holds {len(fed)} batches; listed are {len(batches)}, those of suspects and onset first")
+        notes.append(
+            f"the window holds {len(fed)} batches; listed are {len(batches)}, those of suspects and onset first"
+        )
     return Blame(window, manifest.basis, shown, batches, "; ".join(filter(None, notes)))
 
 
