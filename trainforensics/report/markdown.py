@@ -24,6 +24,7 @@ MAX_CONFIG_LINES = 200
 MAX_BATCHES = 40
 BATCH_COLUMNS = ("step", "rank", "batch_id", "shard", "doc", "domain", "language", "seq_len", "tokens", "loss")
 MAX_COLUMNS = 12
+UNLOGGED = "not logged: "  # how the reason begins where a kind's own roles are missing
 BASIS = {
     "logged": "known from the batch log",
     "reconstructed": "reconstructed from the sampler's configuration",
@@ -45,7 +46,9 @@ def render_run(result: RunResult, figures: Mapping[str, str] | None = None) -> s
         max_names=mapping.MAX_NAMES,
         full_pages=narrative.FULL_PAGES,
         lost=_lost(alarms),
-        gaps=_grouped(result.not_judged),
+        gaps=_grouped(gap for gap in result.not_judged if not gap.reason.startswith(UNLOGGED)),
+        unlogged=_unlogged(result.not_judged),
+        several_files=len({series.source for series in result.series}) > 1,
         warnings=[(source, warning) for source in result.sources for warning in source.warnings],
         max_rows=MAX_ROWS,
         checkpoint_steps=[number(checkpoint.step) for checkpoint in result.checkpoints],
@@ -141,6 +144,12 @@ def _grouped(gaps: Iterable[NotJudged]) -> list[dict[str, str]]:
     return [
         {"kinds": ", ".join(kinds), "reason": reason, "log_next_time": log} for (reason, log), kinds in rows.items()
     ]
+
+
+def _unlogged(gaps: Iterable[NotJudged]) -> str:
+    """Kinds without a single role they need, each with the roles, on one line."""
+    rows = _grouped(gap for gap in gaps if gap.reason.startswith(UNLOGGED))
+    return "; ".join(f"{row['kinds']} ({row['reason'].removeprefix(UNLOGGED)})" for row in rows)
 
 
 def _uncovered(result: RunResult) -> list[str]:
