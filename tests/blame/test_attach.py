@@ -208,6 +208,7 @@ def test_at_step_reads_only_around_the_step(tmp_path: Path) -> None:
     assert {row["step"] for row in blame.batches} == {299, 300}
     one = at_step(run(), pl.scan_parquet(path), 300, rank=2)
     assert [row["rank"] for row in one.batches] == [2]
+    assert "this step alone" in one.note
     assert convicted(one) == []
 
 

@@ -112,6 +112,8 @@ def at_step(
         note = _absent(manifest, span) if rank is None else _absent_rank(manifest, span, rank)
     elif rank is not None and "rank" not in manifest.columns:
         note = "; ".join(filter(None, (note, "the manifest names no ranks: these are the batches of all of them")))
+    elif shown:
+        note = "; ".join(filter(None, (note, "judged from this step alone, not from what recurs over incidents")))
     return Blame((span.after + 1, span.upto), manifest.basis, shown, _batches(near.own, shown), note)
 
 
