@@ -156,7 +156,12 @@ def test_a_run_that_fails_leaves_the_others_alone(
         return real(*args, **more)
 
     monkeypatch.setattr(f"trainforensics.engine.{stage}", fail)
-    first, second = engine.analyze([tmp_path / "runs"], out).runs
+    analysed = engine.analyze([tmp_path / "runs"], out)
+    first, second = analysed.runs
+    assert (
+        len([note for note in analysed.notes if note.startswith("runs/a: 1 part of the analysis failed, first ")]) == 1
+    )
+    assert not [note for note in analysed.notes if note.startswith("runs/b: ")]
     assert (first.verdict, [e.message for e in first.errored]) == (verdict, ["RuntimeError: boom"])
     assert (second.verdict, second.errored) == ("stable", ())
     assert json.loads((out.out / "runs/a/result.json").read_text())["errored"]

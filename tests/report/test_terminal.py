@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from results import full_incident, make_incident, make_index, make_run
 
-from trainforensics.model import Blame, NotJudged, RunResult, Scope, Suspect
+from trainforensics.model import Blame, DetectorError, NotJudged, RunResult, Scope, Suspect
 from trainforensics.report import terminal
 
 RUNS = (
@@ -29,6 +29,13 @@ def test_the_table_has_a_row_for_each_alarm_most_urgent_run_first(capsys: pytest
         "blank undecided - no loss logged",
         "ok stable - -",
     ]
+
+
+def test_a_run_whose_analysis_failed_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    failed = (DetectorError("signals", "RuntimeError: boom"),)
+    out = printed(capsys, runs=(make_run(run="a", verdict="undecided", errored=failed),))
+    assert "the analysis failed (signals: RuntimeError: boom)" in out
+    assert "no usable loss" not in out
 
 
 def test_names_from_logs_cannot_colour_or_break_the_table(capsys: pytest.CaptureFixture[str]) -> None:

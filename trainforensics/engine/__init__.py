@@ -20,7 +20,7 @@ from trainforensics.engine.second_pass import judge_siblings
 from trainforensics.errors import CannotJudgeError
 from trainforensics.model import CrossRunFinding, DetectorError, Index, RunResult, Skipped
 from trainforensics.report import mapping
-from trainforensics.report.text import plural
+from trainforensics.report.text import one_line, plural
 from trainforensics.store.reader import StoredRun, runs_of
 from trainforensics.store.writer import Drafts, Part, import_candidates
 
@@ -88,8 +88,17 @@ def _analyze(given: Sequence[Path], imported: ImportResult, settings: Settings, 
     index = Index(tool, tuple(map(output.entry, everything)), cross, STORE, imported.skipped)
     output.write_index(settings.out, index, everything)
     older = [f"{plural(len(earlier.kept), 'older run')} kept in {settings.out}"] if earlier.kept else []
-    notes = (*imported.notes, *earlier.notes, *older, *mapping.hints(results))
+    notes = (*imported.notes, *_failures(results), *earlier.notes, *older, *mapping.hints(results))
     return Result(index, tuple(results), tuple(everything), settings.out, notes)
+
+
+def _failures(results: Iterable[RunResult]) -> Iterator[str]:
+    """A remark on each run of whose analysis a part failed."""
+    for result in results:
+        if result.errored:
+            failed = plural(len(result.errored), "part")
+            first = one_line(f"{result.errored[0].detector}: {result.errored[0].message}")
+            yield f"{one_line(result.run)}: {failed} of the analysis failed, first {first}"
 
 
 def import_paths(paths: Sequence[Path], settings: Settings, progress: Progress | None = None) -> ImportResult:

@@ -159,6 +159,9 @@ def _suspect(root: Incident) -> str:
 
 
 def _gap(result: RunResult) -> str:
+    """Why a run is undecided."""
+    if result.errored:
+        return one_line(f"the analysis failed ({result.errored[0].detector}: {result.errored[0].message})")
     return one_line(result.not_judged[0].reason) if result.not_judged else "no usable loss"
 
 
