@@ -126,11 +126,6 @@ def early_peak(rng: Rng, t: Floats) -> Floats:
     return descent(rng, t) + rng.uniform(5, 30) * np.exp(-t * len(t) / 3)
 
 
-def wave(rng: Rng, t: Floats) -> Floats:
-    """The data come in a fixed order of sources: a period that the loss follows."""
-    return descent(rng, t) + 0.1 * np.sin(2 * np.pi * t * rng.integers(8, 40))
-
-
 def negative(rng: Rng, t: Floats) -> Floats:
     """A log likelihood or a contrastive objective that falls below zero."""
     return 3 - rng.uniform(6, 12) * (1 - np.exp(-4 * t))
@@ -148,7 +143,8 @@ def vanishing(rng: Rng, t: Floats) -> Floats:
 
 def phase_change(rng: Rng, t: Floats) -> Floats:
     """A plateau, then a sudden fall once something is learnt."""
-    return 1.2 + 2 * np.exp(-30 * t) + 1.2 / (1 + np.exp((t - rng.uniform(0.3, 0.7)) * 200))
+    fall = rng.uniform(0.4, 1.6) / (1 + np.exp((t - rng.uniform(0.3, 0.7)) * 200))
+    return np.asarray(1.2 + 2 * np.exp(-30 * t) + fall)
 
 
 # --- noise -----------------------------------------------------------------------------------------------------------
@@ -257,7 +253,6 @@ NATURES: tuple[Nature, ...] = (
     Nature("warm restarts", shape=restarts, rate=lambda t: 0.5 * (1 + np.cos(np.pi * ((4 * t) % 1))) + 0.01),
     Nature("warm-up at chance", shape=slow_start, rate=lambda t: np.minimum(1, t / 0.3)),
     Nature("high first losses", shape=early_peak),
-    Nature("sources in order", shape=wave),
     Nature("negative loss", shape=negative),
     Nature("no trend", shape=level),
     Nature("no trend, t 3", student(3), level),
