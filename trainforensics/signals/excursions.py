@@ -114,7 +114,7 @@ def _measure(series: Pyramid, candidate: Candidate, limit: int, undo: Callable[[
     crest = series.values[first + peak - scale // 2 : first + peak + (scale + 1) // 2]
     if np.mean(crest > before + 0.5 * height) < MOST:
         return None
-    inside = np.flatnonzero(smooth[: peak + 1] <= before + OUTSIDE.get(scale, 2.0) * noise)
+    inside = np.flatnonzero(smooth[: top + 1] <= before + OUTSIDE.get(scale, 2.0) * noise)
     onset = int(inside[-1]) + 1 if len(inside) else 0
     shortly_before = series.values[max(0, first + onset - WINDOW) : first + onset]
     if height < ERUPTION * robust_sigma(shortly_before) / np.sqrt(scale):
@@ -170,8 +170,9 @@ def _course(
         seen = space[: start + ahead]
         smooth = moving_median(seen, candidate.scale)
         top = start + int(np.argmax(smooth[start:stop]))
-        highest = np.maximum.accumulate(smooth[top:])
         steady = smooth[top:] if candidate.scale > 1 else moving_median(smooth[top:], 5)
+        # a jump is as high as what lasts of it, a burst as its highest point
+        highest = np.maximum.accumulate(steady if candidate.jump else smooth[top:])
         below = np.flatnonzero(steady - before < 0.5 * (highest - before))
         turn = top + int(below[0]) if len(below) else len(smooth)
         peak = top + int(np.argmax(smooth[top : max(turn, top + 1)]))
