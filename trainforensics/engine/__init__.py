@@ -16,7 +16,6 @@ from trainforensics.discovery import Candidate, discover
 from trainforensics.engine import output
 from trainforensics.engine.judge import judge, unjudged
 from trainforensics.engine.output import STORE
-from trainforensics.engine.second_pass import judge_siblings
 from trainforensics.errors import CannotJudgeError
 from trainforensics.model import CrossRunFinding, DetectorError, Index, RunResult, Skipped
 from trainforensics.report import mapping
@@ -219,6 +218,8 @@ def _cross_run(
     """What only several runs together show."""
     if len(results) < 2:
         return results, ()
+    from trainforensics.engine.second_pass import judge_siblings  # noqa: PLC0415  (a single run needs none of it)
+
     shared = blame.cross_run(results, {name: run.batches() for name, run in stored.items()})
     judged, departed = judge_siblings(results, stored, settings)
     return judged, (*shared, *departed)
