@@ -106,6 +106,6 @@ def _finding(explosion: Explosion, occurrences: tuple[int, ...]) -> Finding:
             Evidence(
                 curve.name, peak, explosion.peak, explosion.level, f"{explosion.factor:.3g} times the level before"
             ),
-            Evidence(curve.name, peak, explosion.z, None, "height in widths of the run's own noise of the logarithm"),
+            Evidence(curve.name, peak, explosion.z, None, "height in noise widths, judged by the logarithm"),
         ),
     )

@@ -56,7 +56,8 @@ def detect(signals: Signals, params: Params) -> Outcome:
     if failed:
         return Fired((_failure(signals, failed, saved),))
     if len(saved) < 2:
-        return NotApplicable("no saved checkpoints are logged", "a line for every checkpoint saved or failed")
+        beside = "the saves are known from their folders alone" if signals.checkpoints else "no saves are logged"
+        return NotApplicable(beside, "a line for every checkpoint saved or failed")
     gap = _gap(signals, saved, params["intervals"])
     return Fired((gap,)) if gap is not None else Clear()
 
