@@ -40,15 +40,15 @@ class Event:
     slack: float = 2.0  # tolerance of the onset in logged points, beside a fifth of the length
 
     def inject(self, run: Run, rng: Rng, height: float, length: int) -> Labelled:
-        """Put the event in; its label."""
-        n = len(run.step)
+        """Put the event in; its label. The onset may be said as late as where the lift leaves the noise."""
+        n, before = len(run.step), {role: values.copy() for role, values in run.values.items()}
         first, last = int(0.35 * n), max(int(0.8 * n) - length, int(0.35 * n) + 1)
         onsets = sorted(int(at) for at in rng.choice(np.arange(first, last), size=self.recurs, replace=False))
         for at in onsets:
             self.apply(run, Dose(at, height, length))
         cadence = int(run.step[1] - run.step[0])
         every = run.every if self.kind.startswith(("val-", "double")) else 1
-        tolerance = cadence * (self.slack * every + length / 5)
+        tolerance = cadence * (self.slack * every + length / 5 + _hidden(run, before, onsets[0]))
         return Labelled(
             self.name,
             truths=tuple(
@@ -63,6 +63,16 @@ class Event:
             ),
             excused=self.sequel,
         )
+
+
+def _hidden(run: Run, before: dict[str, Floats], at: int) -> int:
+    """Points from `at` until loss or validation stands three noise widths above what it would have been."""
+    for role, sigma, every in (("train_loss", run.sigma, 1), ("val_loss", 0.3 * run.sigma, run.every)):
+        lift = run.values[role] - before[role]
+        if np.any(lift > 0):
+            out = np.flatnonzero(lift >= min(3 * sigma, float(lift.max())))
+            return max(0, (int(out[0]) + 1) * every - 1 - at)
+    return 0
 
 
 def add(run: Run, dose: Dose, shape: Floats) -> None:
@@ -111,6 +121,7 @@ def scale_falls(run: Run, dose: Dose) -> None:
     n = len(run.step)
     halvings = np.minimum(np.arange(n - dose.at) // max(dose.length, 1) + 1, dose.height)
     before = loss_scale(np.random.default_rng(dose.at), n)
+    before[max(0, dose.at - 5) : dose.at] *= 2  # a growth, so that no back-off just before belongs to the fall
     before[dose.at :] = before[dose.at - 1] * 0.5**halvings
     run.values["loss_scale"] = before
 
@@ -177,7 +188,8 @@ LOW_HEIGHTS = (1.0, 2.0, 3.0, 5.0, 10.0, 30.0)
 EVENTS: tuple[Event, ...] = (
     Event("burst", "instant-burst", HEIGHTS, (1, 5), burst, also=frozenset({"gradient-explosion"})),
     Event("recurring burst", "instant-burst", HEIGHTS, (1, 5), burst, recurs=5),
-    Event("recovered rise", "gradual-rise", LOW_HEIGHTS, (10, 50, 200), hump, sequel=frozenset({"instant-burst"})),
+    Event("recovered rise", "gradual-rise", LOW_HEIGHTS, (10, 50, 200), hump,
+          frozenset({"instant-burst"})),
     Event("lasting rise", "gradual-rise", LOW_HEIGHTS, (10, 50, 200), lasting, also=LASTING, lasts=True),
     Event("lasting jump", "divergence", HEIGHTS, (1,), lasting, also=LASTING | {"instant-burst"}, lasts=True),
     Event("divergence", "divergence", (3, 6, 12, 25, 100), (100,), runaway, RISES, RISES, lasts=True),
