@@ -85,7 +85,8 @@ def rows_after_loss(signals: Signals, curve: Curve) -> Ints:
     if np.any(missing_rows(signals, curve) > last):
         return none
     mates = [mate for role in MATE_ROLES if (mate := signals.curve(role)) is not None]
-    beside = [mate for mate in mates if mate.series.source == curve.series.source and _stood_beside(mate, curve)]
+    longer = [m for m in mates if m.series.source == curve.series.source and len(m) and int(m.step[-1]) > last]
+    beside = [mate for mate in longer if _stood_beside(mate, curve)]
     for mate in beside:
         after = np.unique(mate.step[mate.step > last])
         for evaluated in signals.curves("val_loss"):
