@@ -27,8 +27,8 @@ from logwriters import (
 
 from trainforensics.importers import tensorboard, wandb
 from trainforensics.importers.base import Source
-from trainforensics.importers.leveldb import read_batches
-from trainforensics.importers.tfrecord import read_blocks
+from trainforensics.importers.tensorboard.records import read_blocks
+from trainforensics.importers.wandb.leveldb import read_batches
 from trainforensics.model import ReadWarning
 
 Damage = Callable[[bytes, int, int], bytes]

@@ -8,8 +8,9 @@ import polars as pl
 import pytest
 from reading import read, sniff
 
-from trainforensics.importers import jsonlines, manifest, table
+from trainforensics.importers import manifest, table
 from trainforensics.importers.base import Batches, Source
+from trainforensics.importers.jsonlogs import jsonlines
 
 ROWS: list[dict[str, Any]] = [
     {"step": s, "rank": r, "shard": 7 + r, "doc_ids": [10 * s + r, 3], "domain": "lib", "seq_len": 64.0, "author": "x"}

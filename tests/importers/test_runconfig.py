@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from reading import read, sniff
 
-from trainforensics.importers import jsonlines, runconfig
+from trainforensics.importers import runconfig
+from trainforensics.importers.jsonlogs import jsonlines
 
 DEEPSPEED = {
     "train_micro_batch_size_per_gpu": 4,

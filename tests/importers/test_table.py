@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reading import read, sniff
 
-from trainforensics.importers import jsonlines, manifest, table
+from trainforensics.importers import manifest, table
 from trainforensics.importers.base import EMPTY, NULL, STRING, VALUE
+from trainforensics.importers.jsonlogs import jsonlines
 
 
 def write(path: Path, text: str) -> Path:

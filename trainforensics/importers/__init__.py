@@ -1,11 +1,11 @@
-"""One module a log format; `base` holds the protocol, `rows` what row-shaped formats share."""
+"""One module a log format; `base` holds the protocol, `rows/` what row-shaped formats share."""
 
 _FORMATS = (
     "tensorboard",
     "wandb",
-    "wandb_files",
-    "jsonlines",
-    "trainer_state",
+    "wandb.files",
+    "jsonlogs.jsonlines",
+    "jsonlogs.trainer_state",
     "table",
     "manifest",
     "runconfig",

@@ -25,6 +25,7 @@ HEAD_BYTES = 64 * 1024
 
 # Codes of the store's `state` column: why a point has no ordinary number.
 VALUE, NULL, EMPTY, STRING = 0, 1, 2, 3
+NO_TIME = np.iinfo(np.int64).min  # a wall time that was not logged
 STATES = ("value", "null", "empty", "string")
 
 GZIP_MAGIC, ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"

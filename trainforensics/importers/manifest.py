@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainforensics import roles
-from trainforensics.importers.axes import is_step_name
 from trainforensics.importers.base import Head, Record, Source
-from trainforensics.importers.jsondocument import stream_objects
+from trainforensics.importers.jsonlogs.document import stream_objects
 from trainforensics.importers.lines import LineBlocks, text_head
-from trainforensics.importers.provenance import (
+from trainforensics.importers.rows.axes import is_step_name
+from trainforensics.importers.rows.provenance import (
     canonical,
     flat_row,
     is_provenance,
@@ -32,7 +32,7 @@ from trainforensics.model import ReadWarning
 if TYPE_CHECKING:
     import polars as pl
 
-    from trainforensics.importers.axes import StepAxis
+    from trainforensics.importers.rows.axes import StepAxis
 
 FORMAT = "manifest"
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from trainforensics.importers.base import Config, Head, Record, Source, open_binary
-from trainforensics.importers.jsondocument import flat_config
+from trainforensics.importers.jsonlogs.document import flat_config
 from trainforensics.model import ReadWarning
 
 FORMAT = "config"

@@ -18,12 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainforensics import roles
-from trainforensics.importers.axes import is_step_name
 from trainforensics.importers.base import EMPTY, HEAD_BYTES, NULL, Head, Record, Source
-from trainforensics.importers.cells import columns_of_frame, text_cells
 from trainforensics.importers.lines import LineBlocks, text_head
-from trainforensics.importers.provenance import logged_batches
-from trainforensics.importers.rows import ABSENT, Block, Cells, RowReader
+from trainforensics.importers.rows.axes import is_step_name
+from trainforensics.importers.rows.block import ABSENT, Block, Cells
+from trainforensics.importers.rows.cells import columns_of_frame, text_cells
+from trainforensics.importers.rows.provenance import logged_batches
+from trainforensics.importers.rows.reader import RowReader
 from trainforensics.model import ReadWarning
 
 if TYPE_CHECKING:

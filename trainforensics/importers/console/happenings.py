@@ -20,8 +20,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from trainforensics.importers.base import NO_TIME
 from trainforensics.importers.console.tokens import prefix_of
-from trainforensics.importers.times import NO_TIME, parse_time
+from trainforensics.importers.rows.times import parse_time
 from trainforensics.model import Event
 
 # Kind, words of which one must stand in the text (in lower case) for the pattern to be tried, pattern. The first that

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trainforensics.importers.axes import says_validation
-from trainforensics.importers.base import NULL, Points
+from trainforensics.importers.base import NO_TIME, NULL, Points
 from trainforensics.importers.console.shapes import Shape
 from trainforensics.importers.console.tokens import number_of
-from trainforensics.importers.times import NO_TIME, parse_time
+from trainforensics.importers.rows.axes import says_validation
+from trainforensics.importers.rows.times import parse_time
 from trainforensics.model import ReadWarning
 
 _Ints = NDArray[np.int64]

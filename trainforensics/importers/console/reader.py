@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from trainforensics.importers.axes import logging_interval, logging_interval_beside
 from trainforensics.importers.base import Config, Record, Source
 from trainforensics.importers.console.bars import PLAIN_BAR, Bar, find_bar
 from trainforensics.importers.console.clock import Clock
@@ -18,6 +17,7 @@ from trainforensics.importers.console.shapes import Shape, learn
 from trainforensics.importers.console.tables import Tables
 from trainforensics.importers.console.text import Listing, pieces, plain
 from trainforensics.importers.console.tokens import number_of
+from trainforensics.importers.rows.axes import logging_interval, logging_interval_beside
 from trainforensics.model import Event
 
 # A line without a count or a result beside a number is no record; the words are a cheap look before the expression.

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainforensics.importers.times import NO_TIME, parse_time
+from trainforensics.importers.base import NO_TIME
+from trainforensics.importers.rows.times import parse_time
 
 MOMENTS = st.datetimes(datetime(1995, 1, 1), datetime(2060, 1, 1))
 ZONES = st.integers(-12 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))

@@ -14,15 +14,16 @@ from itertools import islice
 from typing import Any
 
 from trainforensics import roles
-from trainforensics.importers import fastjson
-from trainforensics.importers.axes import is_step_name, logging_interval
-from trainforensics.importers.base import Config, Head, Record, Source
-from trainforensics.importers.jsondocument import document_rows, flat_config, stream_objects
+from trainforensics.importers.base import NO_TIME, Config, Head, Record, Source
+from trainforensics.importers.jsonlogs import fast
+from trainforensics.importers.jsonlogs.document import document_rows, flat_config, stream_objects
 from trainforensics.importers.lines import LineBlocks, ends_by_return, text_head
 from trainforensics.importers.messages import event_kind
-from trainforensics.importers.provenance import canonical, is_provenance, logged_batches
-from trainforensics.importers.rows import Block, RowReader, block_of_rows, flatten
-from trainforensics.importers.times import NO_TIME, parse_time
+from trainforensics.importers.rows.axes import is_step_name, logging_interval
+from trainforensics.importers.rows.block import Block, block_of_rows, flatten
+from trainforensics.importers.rows.provenance import canonical, is_provenance, logged_batches
+from trainforensics.importers.rows.reader import RowReader
+from trainforensics.importers.rows.times import parse_time
 from trainforensics.model import Event, ReadWarning
 
 FORMAT = "jsonl"
@@ -200,7 +201,7 @@ class _Reader:
                 break
             yield from self._line_by_line(head, line, last=False)
             block, line = rest, line + 1
-        parsed = fastjson.parse(block, line) if block and not block.isspace() else None
+        parsed = fast.parse(block, line) if block and not block.isspace() else None
         if parsed is not None and not _holds_config(parsed[0]):
             self.read_lines += len(parsed[0])
             yield from self.points.add(parsed[0])

@@ -19,8 +19,8 @@ from tensorboard.compat.proto.event_pb2 import SessionLog
 
 from trainforensics.importers import tensorboard
 from trainforensics.importers.base import Config, Points, Record, Source, read_head
-from trainforensics.importers.tfevents import MAX_LAYOUTS
-from trainforensics.importers.tfrecord import read_blocks
+from trainforensics.importers.tensorboard.events import MAX_LAYOUTS
+from trainforensics.importers.tensorboard.records import read_blocks
 from trainforensics.model import Axis, Event, ReadWarning
 
 NAME = "events.out.tfevents.1700000000.host.1.0"

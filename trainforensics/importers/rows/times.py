@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from trainforensics.importers.rows import Cells
+from trainforensics.importers.base import NO_TIME
 
-NO_TIME = np.iinfo(np.int64).min
+if TYPE_CHECKING:
+    from trainforensics.importers.rows.block import Cells
+
 _NAMES = (
     "_timestamp", "timestamp", "wall_time", "walltime", "datetime", "date_time", "date", "time", "ts", "created_at",
     "logged_at", "asctime", "t",

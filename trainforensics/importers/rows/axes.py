@@ -8,18 +8,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainforensics.importers.base import EMPTY, NULL, VALUE
-from trainforensics.importers.times import find_wall_column
+from trainforensics.importers.rows.block import ABSENT, Block, Cells
+from trainforensics.importers.rows.times import find_wall_column
 from trainforensics.model import Axis, AxisUnit
 from trainforensics.roles import resolve
-
-if TYPE_CHECKING:
-    from trainforensics.importers.rows import Block, Cells
 
 # Names of step columns in the order of trust. The last path component counts; what leads it must be a neutral folder.
 _STEPS: tuple[tuple[str, ...], ...] = (
@@ -77,7 +75,6 @@ _INTERVALS = frozenset(
 _CONFIG_FILES = ("training_args.json", "args.json", "config.json", "train_config.json", "config.yaml", "hparams.yaml")
 _MAX_STEP = 2.0**62
 _RARE_NULLS = 0.1
-_ABSENT = 255  # rows.ABSENT: a row without the key
 
 Kind = Literal["column", "epoch_iteration", "epoch", "sample", "row"]
 
@@ -136,7 +133,7 @@ class StepAxis:
 
     def _note_odd(self, block: Block, cells: Cells) -> None:
         unusable = ~(np.isfinite(cells.number) & (np.abs(cells.number) < _MAX_STEP))
-        odd = np.flatnonzero(unusable & ~np.isin(cells.state, (NULL, EMPTY, _ABSENT)))
+        odd = np.flatnonzero(unusable & ~np.isin(cells.state, (NULL, EMPTY, ABSENT)))
         nulls = np.flatnonzero(cells.state == NULL)
         if len(odd):
             self.odd, self.odd_line = self.odd + len(odd), self.odd_line or int(block.line[odd[0]])
@@ -151,7 +148,7 @@ class StepAxis:
 
     def _row_numbers(self, block: Block) -> NDArray[np.int64]:
         marker = block.columns.get(self.marker)
-        counts = np.zeros(len(block), bool) if marker is None else marker.state != _ABSENT
+        counts = np.zeros(len(block), bool) if marker is None else marker.state != ABSENT
         rows = self._rows + np.cumsum(counts)
         self._rows = int(rows[-1])
         return np.asarray(np.maximum(rows, 1) * self.interval, dtype=np.int64)

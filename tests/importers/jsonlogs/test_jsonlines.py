@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reading import read, sniff
 
-from trainforensics.importers import jsonlines
 from trainforensics.importers.base import EMPTY, NULL, STRING, VALUE
+from trainforensics.importers.jsonlogs import jsonlines
 from trainforensics.roles import resolve
 
 
@@ -326,7 +326,7 @@ def test_objects_over_several_lines_one_of_them_damaged(tmp_path: Path) -> None:
 
 
 def test_objects_that_the_end_of_a_chunk_cuts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainforensics.importers.jsondocument._CHUNK", 101)
+    monkeypatch.setattr("trainforensics.importers.jsonlogs.document._CHUNK", 101)
     path = tmp_path / "history.json"
     path.write_text(json.dumps([{"step": i, "loss": 2.0, "note": "x" * (i % 60)} for i in range(200)], indent=1)[:-3])
     found = read(jsonlines, path)

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from trainforensics.importers.axes import choose, is_step_name, logging_interval
-from trainforensics.importers.rows import block_of_rows
+from trainforensics.importers.rows.axes import choose, is_step_name, logging_interval
+from trainforensics.importers.rows.block import block_of_rows
 
 
 def chosen(rows: list[dict[str, Any]]) -> tuple[str, list[int]]:

@@ -14,13 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainforensics.importers import protowire as wire
-from trainforensics.importers import tfrecord
-from trainforensics.importers.base import Config, Head, Points, Record, Source, open_binary
+from trainforensics.importers.base import NO_TIME, Config, Head, Points, Record, Source, open_binary
 from trainforensics.importers.framing import MAX_WARNINGS, summarise
 from trainforensics.importers.messages import event_kind
-from trainforensics.importers.tfevents import Columns, Scalars, decode
-from trainforensics.importers.tfsummary import Number, Text, decode_value
-from trainforensics.importers.times import NO_TIME
+from trainforensics.importers.tensorboard.events import Columns, Scalars, decode
+from trainforensics.importers.tensorboard.records import Block, first_payload, read_blocks
+from trainforensics.importers.tensorboard.summary import Number, Text, decode_value
 from trainforensics.model import Axis, Event, ReadWarning
 
 FORMAT = "tensorboard"
@@ -46,7 +45,7 @@ def sniff(head: Head) -> float:
         return 1.0
     if not data:
         return 0.6 if named else 0.0
-    record = tfrecord.first_payload(data)
+    record = first_payload(data)
     if record[:1] == b"\x09":  # an Event starts with its wall time; other records (tf.Example) do not
         return 0.95 if named else 0.8
     return 0.6 if named else 0.0
@@ -56,7 +55,7 @@ def read(source: Source) -> Iterator[Record]:
     """Stream scalars and histogram quantiles as points, text and hyper-parameters as configuration, and events."""
     file = _EventFile(source)
     with open_binary(source.path) as stream:
-        for block in tfrecord.read_blocks(stream):
+        for block in read_blocks(stream):
             yield from file.records(block)
     yield from file.end()
 
@@ -87,7 +86,7 @@ class _EventFile:
         self._last_step: int | None = None
         self._losses = self._lost_bytes = self._undecodable = 0
 
-    def records(self, block: tfrecord.Block) -> Iterator[Record]:
+    def records(self, block: Block) -> Iterator[Record]:
         """Everything a block holds."""
         starts: list[int] = []
         for index in decode(block, self._scalars):
@@ -143,7 +142,7 @@ class _EventFile:
         self._alive |= len(logged) > seen
         return lives
 
-    def _warnings(self, block: tfrecord.Block, logged: NDArray[np.int64], steps: NDArray[np.int64]) -> Iterator[Record]:
+    def _warnings(self, block: Block, logged: NDArray[np.int64], steps: NDArray[np.int64]) -> Iterator[Record]:
         for loss in block.losses:
             self._losses += 1
             if self._losses > MAX_WARNINGS:

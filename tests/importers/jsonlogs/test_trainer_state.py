@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from reading import read, sniff
 
-from trainforensics.importers import jsonlines, runconfig, trainer_state
+from trainforensics.importers import runconfig
+from trainforensics.importers.jsonlogs import jsonlines, trainer_state
 
 
 def state(**more: Any) -> dict[str, Any]:

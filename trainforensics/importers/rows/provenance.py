@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainforensics.importers.axes import choose, is_step_name
 from trainforensics.importers.base import Batches
-from trainforensics.importers.cells import columns_of_frame
-from trainforensics.importers.rows import ABSENT, Block
+from trainforensics.importers.rows.axes import choose, is_step_name
+from trainforensics.importers.rows.block import ABSENT, Block
+from trainforensics.importers.rows.cells import columns_of_frame
 
 if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-    from trainforensics.importers.axes import StepAxis
+    from trainforensics.importers.rows.axes import StepAxis
 
 # Canonical column -> names it goes by, surest first. Every column that matches none is kept under its own name.
 SYNONYMS: Mapping[str, tuple[str, ...]] = {

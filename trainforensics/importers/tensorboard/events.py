@@ -15,8 +15,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from trainforensics.importers import protowire as wire
-from trainforensics.importers.tfrecord import Block
-from trainforensics.importers.times import NO_TIME
+from trainforensics.importers.base import NO_TIME
+from trainforensics.importers.tensorboard.records import Block
 
 MAX_LAYOUTS = 64  # per record length and block; what is laid out in yet another way is left to the general decoder
 MAX_PLAIN_BYTES = 4096  # larger events hold histograms, images or graphs

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from trainforensics.importers.base import EMPTY, STRING, VALUE
-from trainforensics.importers.rows import TEXT, flatten, read_text
+from trainforensics.importers.rows.block import TEXT, flatten, read_text
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from logwriters import history_record, points_of, write_wandb
 from wandb.proto import wandb_internal_pb2 as pb
 
-from trainforensics.importers import wandb, wandb_files
+from trainforensics.importers import wandb
 from trainforensics.importers.base import NULL, STRING, Config, Identity, Points, Record, Source, read_head
-from trainforensics.importers.wandb_messages import message_class
+from trainforensics.importers.wandb import files
+from trainforensics.importers.wandb.messages import message_class
 from trainforensics.model import Axis, Event, ReadWarning
 
 NAME = "run-abc.wandb"
@@ -337,8 +338,8 @@ def test_sniffing(tmp_path: Path) -> None:
 def test_summary_alone_gives_last_values_and_says_so(tmp_path: Path) -> None:
     path = tmp_path / "wandb-summary.json"
     path.write_text('{"_step": 40, "_runtime": 9, "loss": NaN, "grad": "Infinity", "val": {"loss": 1.5}, "note": "x"}')
-    assert wandb_files.sniff(read_head(path)) > 0.9
-    records = list(wandb_files.read(Source(path, path.name)))
+    assert files.sniff(read_head(path)) > 0.9
+    records = list(files.read(Source(path, path.name)))
     assert repr(points_of(records)) == repr(
         {"loss": [(40, math.nan)], "grad": [(40, math.inf)], "val.loss": [(40, 1.5)]}
     )
@@ -350,16 +351,16 @@ def test_summary_beside_its_history_adds_nothing(tmp_path: Path) -> None:
     path = tmp_path / "files" / "wandb-summary.json"
     path.write_text('{"_step": 40, "loss": 1.0}')
     write_wandb(tmp_path / NAME, [])
-    assert list(wandb_files.read(Source(path, path.name))) == []
+    assert list(files.read(Source(path, path.name))) == []
 
 
 def test_config_file(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text("wandb_version: 1\n\n_wandb:\n  value: {}\nlr:\n  desc: null\n  value: 0.1\nplain: 3\n")
-    assert wandb_files.sniff(read_head(path)) > 0.9
-    assert list(wandb_files.read(Source(path, path.name))) == [Config({"lr": 0.1, "plain": 3})]
+    assert files.sniff(read_head(path)) > 0.9
+    assert list(files.read(Source(path, path.name))) == [Config({"lr": 0.1, "plain": 3})]
     path.write_text("wandb_version: 1\nlr: [0.1\n")
-    assert [warning.kind for warning in wandb_files.read(Source(path, path.name))] == ["undecodable"]
+    assert [warning.kind for warning in files.read(Source(path, path.name))] == ["undecodable"]
 
 
 # --- the real writer -----------------------------------------------------------------------------------------------

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from trainforensics.importers.base import Config, Head, Record, Source, open_binary
-from trainforensics.importers.jsondocument import flat_config
-from trainforensics.importers.rows import RowReader, block_of_rows
+from trainforensics.importers.jsonlogs.document import flat_config
+from trainforensics.importers.rows.block import block_of_rows
+from trainforensics.importers.rows.reader import RowReader
 from trainforensics.model import ReadWarning
 
 FORMAT = "hf-trainer_state"

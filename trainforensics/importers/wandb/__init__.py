@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainforensics.importers import leveldb, wandb_axis
 from trainforensics.importers import protowire as wire
-from trainforensics.importers.base import Config, Head, Identity, Points, Record, Source, open_binary
+from trainforensics.importers.base import NO_TIME, Config, Head, Identity, Points, Record, Source, open_binary
 from trainforensics.importers.framing import MAX_WARNINGS, summarise
 from trainforensics.importers.messages import event_kind
-from trainforensics.importers.times import NO_TIME
-from trainforensics.importers.wandb_items import Column, Columns, nested, path_of, split, text
-from trainforensics.importers.wandb_messages import message_class
+from trainforensics.importers.wandb import axis as step_axis
+from trainforensics.importers.wandb import leveldb
+from trainforensics.importers.wandb.items import Column, Columns, nested, path_of, split, text
+from trainforensics.importers.wandb.messages import message_class
 from trainforensics.model import Axis, Event, ReadWarning
 
 FORMAT = "wandb-offline"
@@ -25,7 +25,7 @@ _HEADER = b":W&B\xe1\xbe\x00"  # name, magic number, version
 _CONSOLE_BYTES = 4096  # of text in one event
 # "Tried to log to step 200 that is less than the current step 249", and how older SDKs put it.
 _DROPPED = re.compile(r"[Ss]tep:? (\d+)(?: that)? (?:is less than (?:the )?current step:?|<) (\d+)")
-_OWN_COLUMNS = frozenset({wandb_axis.OWN_COUNTER, "_timestamp", "_runtime"})
+_OWN_COLUMNS = frozenset({step_axis.OWN_COUNTER, "_timestamp", "_runtime"})
 _RUN_FIELDS = ("run_id", "entity", "project", "display_name", "run_group", "job_type", "sweep_id", "host", "notes")
 
 _Ints = NDArray[np.int64]
@@ -219,12 +219,12 @@ class _Clock:
         self._record = np.array([record for record, _ in rows], np.int64)
         by_name = {column.name: column for column in columns}
         if self.axis is None and rows:
-            declared = wandb_axis.declared_counters(definitions)
+            declared = step_axis.declared_counters(definitions)
             logged = {name: np.array(column.values) for name, column in by_name.items()}
-            self.axis = wandb_axis.choose(declared, logged, len(rows))
-        own = self._spread(by_name.get(wandb_axis.OWN_COUNTER))
+            self.axis = step_axis.choose(declared, logged, len(rows))
+        own = self._spread(by_name.get(step_axis.OWN_COUNTER))
         counter = np.where(np.isfinite(own), own, np.array([step for _, step in rows], float))
-        if self.axis is not None and self.axis.name != wandb_axis.OWN_COUNTER:
+        if self.axis is not None and self.axis.name != step_axis.OWN_COUNTER:
             counter = self._spread(by_name.get(self.axis.name))
         self._step = self._carried(counter, self._before[0], backwards=not self._any)
         self._time = self._carried(self._spread(by_name.get("_timestamp")) * 1e6, self._before[1])
@@ -298,7 +298,7 @@ def _beginning(run: Any) -> tuple[str, str, int]:
     origin = text(run.branch_point.run)
     if origin:
         step = int(run.branch_point.value)
-        where = f"{text(run.branch_point.metric) or wandb_axis.OWN_COUNTER} {step}"
+        where = f"{text(run.branch_point.metric) or step_axis.OWN_COUNTER} {step}"
         if run.branch_point.run == run.run_id:
             return "restart", f"run rewound to {where}", step
         return "fork", f"run forked from run {origin} at {where}", step

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainforensics.importers.base import NULL, VALUE
-from trainforensics.importers.cells import columns_of_frame
-from trainforensics.importers.rows import ABSENT, Block, Cells
+from trainforensics.importers.rows.block import ABSENT, Block, Cells
+from trainforensics.importers.rows.cells import columns_of_frame
 
 if TYPE_CHECKING:
     import polars as pl

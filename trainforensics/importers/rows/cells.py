@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from trainforensics.importers.base import STRING
-from trainforensics.importers.rows import LONGEST_LIST, TEXT, Cells, read_text
-from trainforensics.importers.times import NO_TIME
+from trainforensics.importers.base import NO_TIME, STRING
+from trainforensics.importers.rows.block import LONGEST_LIST, TEXT, Cells, read_text
 
 if TYPE_CHECKING:
     import polars as pl

@@ -1,0 +1,1 @@
+"""Logs in JSON: one object a line, or whole documents."""
