@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from trainforensics import config
+from trainforensics import config, registry
 from trainforensics.config import Settings
 from trainforensics.errors import UsageError
 
@@ -35,11 +35,37 @@ def test_map_is_merged_name_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert [*loaded.map][:2] == ["c", "e"]
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["a,b=train_loss"], {"a,b": "train_loss"}),
+        (["loss (top 1, k=5)=val_loss"], {"loss (top 1, k=5)": "val_loss"}),
+        ("a,b=train_loss,c=step", {"a,b": "train_loss", "c": "step"}),
+        (["a=train_loss, b=none", "c=d=epoch"], {"a": "train_loss", "b": "none", "c=d": "epoch"}),
+        ({"a,b": "train_loss"}, {"a,b": "train_loss"}),
+    ],
+)
+def test_a_name_to_map_may_hold_commas_and_equal_signs(tmp_path: Path, given: Any, expected: dict[str, str]) -> None:
+    assert config.load({"map": given}, folder=tmp_path).map == expected
+
+
+@pytest.mark.parametrize("given", ["=train_loss", "a=", "a=train_loss,b", "a=5"])
+def test_what_is_no_pair_is_refused(tmp_path: Path, given: str) -> None:
+    with pytest.raises(UsageError, match="NAME=ROLE"):
+        config.load({"map": [given]}, folder=tmp_path)
+
+
+def test_every_default_is_a_threshold_that_may_be_given(tmp_path: Path) -> None:
+    metas = [module.META for module in registry.detectors().modules]
+    params = {meta.kind.name: {param.name: param.default for param in meta.params} for meta in metas if meta.params}
+    assert config.load({"params": params}, folder=tmp_path).params == params
+
+
 def test_a_file_given_stands_for_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "trainforensics.toml").write_text("jobs = 2\n")
-    (tmp_path / "other.toml").write_text("plots = false\n\n[params.instant-burst]\nz = 7\n")
+    (tmp_path / "other.toml").write_text("plots = false\n\n[params.instant-burst]\nmin_height = 7\n")
     loaded = config.load({}, tmp_path / "other.toml", tmp_path)
-    assert loaded == Settings(plots=False, params={"instant-burst": {"z": 7.0}})
+    assert loaded == Settings(plots=False, params={"instant-burst": {"min_height": 7.0}})
     monkeypatch.setenv("TRAINFORENSICS_CONFIG", str(tmp_path / "other.toml"))
     assert config.load({}, folder=tmp_path) == loaded
 
@@ -66,7 +92,19 @@ def test_kinds_by_name_code_and_family(tmp_path: Path) -> None:
         ("out = 3", "needs a folder name"),
         ("params = 3", "needs a table per kind"),
         ("[params.spikes]\nz = 1", "no kind 'spikes'"),
+        ("[params.platau]\nz = 1", "no kind 'platau'; did you mean 'plateau'?"),
         ("[params]\nplateau = 1", "needs a table of parameters"),
+        ("[params.resume-discontinuity]\npair = 6", "no parameter 'pair'; did you mean 'pairs'?"),
+        ("[params.resume-discontinuity]\nquux = 6", "no parameter 'quux'; known are z, unsure, size"),
+        ("[params.suspect-shard]\nz = 6", "suspect-shard has no parameter 'z'; it has none"),
+        ("[params.instant-burst]\nmin_height = nan", "instant-burst.min_height = nan is no threshold"),
+        ("[params.instant-burst]\nmin_height = inf", "instant-burst.min_height = inf is no threshold"),
+        ("[params.instant-burst]\nmin_height = -6.0", "instant-burst.min_height = -6.0 is no threshold"),
+        ("[params.instant-burst]\nmin_height = true", "instant-burst.min_height = True is no threshold"),
+        ('[params.instant-burst]\nmin_height = "6"', "instant-burst.min_height = '6' is no threshold"),
+        ("jobs = 1.5", "needs a whole number of processes"),
+        ("job = 1", "unknown setting 'job'; did you mean 'jobs'?"),
+        ('ignore = ["platau"]', "did you mean 'plateau'?"),
         ("out = ", "not valid TOML"),
     ],
 )

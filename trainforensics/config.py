@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import difflib
+import math
 import os
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from trainforensics import registry
 from trainforensics.errors import UsageError
 from trainforensics.kinds import CODES, FAMILIES, KINDS, SEVERITIES
 
 ENV_PREFIX = "TRAINFORENSICS_"
 FILE_NAME = "trainforensics.toml"
 _NOT_SETTINGS = frozenset({"DEBUG", "CONFIG"})  # variables with a meaning of their own
+_ROLE = re.compile(r"[A-Za-z]\w*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +107,7 @@ def _environment() -> dict[str, Any]:
         if key == name or key in _NOT_SETTINGS:
             continue
         if key.lower() not in known:
-            raise UsageError(f"environment variable {name}: no such setting; known are {', '.join(sorted(known))}")
+            raise UsageError(f"environment variable {name}: no such setting; {_hint(key.lower(), sorted(known))}")
         found[key.lower()] = value
     return found
 
@@ -116,7 +121,7 @@ def _checked(table: Mapping[str, Any], where: str) -> dict[str, Any]:
     for key, value in table.items():
         name = key.replace("-", "_")
         if name not in readers:
-            raise UsageError(f"{where}: unknown setting {key!r}; known are {', '.join(readers)}")
+            raise UsageError(f"{where}: unknown setting {key!r}; {_hint(name, readers)}")
         try:
             result[name] = readers[name](value)
         except (TypeError, ValueError) as error:
@@ -143,7 +148,7 @@ def _kinds(value: Any) -> tuple[str, ...]:
     for name in _names(value):
         kind = CODES.get(name.upper(), name)
         if kind not in KINDS and kind not in FAMILIES:
-            raise ValueError(f"no kind, code or family {name!r}; families are {', '.join(FAMILIES)}")
+            raise ValueError(f"no kind, code or family {name!r}; {_hint(name, [*KINDS, *FAMILIES], FAMILIES)}")
         names.append(kind)
     return tuple(names)
 
@@ -152,21 +157,39 @@ def _mapping(value: Any) -> dict[str, str]:
     if isinstance(value, Mapping):
         pairs = list(value.items())
     else:
-        pairs = []
-        for item in _names(value):
-            name, equals, role = item.rpartition("=")
-            if not equals:
-                raise ValueError(f"{item!r} is not NAME=ROLE")
-            pairs.append((name, role))
+        items = [value] if isinstance(value, str) else value
+        if not isinstance(items, (list, tuple)) or not all(isinstance(item, str) for item in items):
+            raise ValueError("needs NAME=ROLE pairs")
+        pairs = [pair for item in items for pair in _pairs(item)]
     if not all(isinstance(part, str) and part for pair in pairs for part in pair):
         raise ValueError("needs NAME=ROLE pairs")
     return dict(pairs)
 
 
+def _pairs(text: str) -> Iterator[tuple[str, str]]:
+    """The pairs of `NAME=ROLE,NAME=ROLE`. A comma parts two pairs only behind a role: a name may hold one itself."""
+    pieces: list[str] = []
+    for piece in text.split(","):
+        pieces.append(piece)
+        name, equals, role = ",".join(pieces).rpartition("=")
+        if equals and _ROLE.fullmatch(role.strip()):
+            yield name.strip(), role.strip()
+            pieces = []
+    if rest := ",".join(pieces).strip():
+        raise ValueError(f"{rest!r} is not NAME=ROLE")
+
+
 def _jobs(value: Any) -> int:
-    if isinstance(value, bool) or int(value) < 0:
-        raise ValueError("needs a number of processes, 0 to choose by the amount of work")
-    return int(value)
+    wrong = "needs a whole number of processes, 0 to choose by the amount of work"
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise ValueError(wrong)
+    try:
+        jobs = int(value)
+    except ValueError:
+        raise ValueError(wrong) from None
+    if jobs < 0:
+        raise ValueError(wrong)
+    return jobs
 
 
 def _flag(value: Any) -> bool:
@@ -190,8 +213,34 @@ def _params(value: Any) -> dict[str, dict[str, float]]:
     result: dict[str, dict[str, float]] = {}
     for kind, table in value.items():
         if kind not in KINDS:
-            raise ValueError(f"no kind {kind!r}")
+            raise ValueError(f"no kind {kind!r}; {_hint(kind, KINDS, ())}")
         if not isinstance(table, Mapping):
             raise ValueError(f"{kind} needs a table of parameters")
-        result[kind] = {str(name): float(number) for name, number in table.items()}
+        known = _parameters(kind)
+        for name in table:
+            if name not in known:
+                has = _hint(str(name), known) if known else "it has none"
+                raise ValueError(f"{kind} has no parameter {name!r}; {has}")
+        result[kind] = {str(name): _threshold(f"{kind}.{name}", number) for name, number in table.items()}
     return result
+
+
+def _parameters(kind: str) -> tuple[str, ...]:
+    """Names of a kind's parameters, as its detector declares them."""
+    metas = [module.META for module in registry.detectors().modules]
+    return tuple(param.name for meta in metas if meta.kind.name == kind for param in meta.params)
+
+
+def _threshold(name: str, value: Any) -> float:
+    number = float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
+    if not math.isfinite(number) or number < 0:
+        raise ValueError(f"{name} = {value!r} is no threshold; it needs a number from 0 on")
+    return number
+
+
+def _hint(name: str, known: Iterable[str], listed: Iterable[str] | None = None) -> str:
+    """The known name nearest to one that is not, else the known (or the `listed`) names."""
+    near = difflib.get_close_matches(name, [*known], n=1)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return f"known are {', '.join(known if listed is None else listed)}"
