@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import polars as pl
 import pytest
 from logs import rows, write_jsonl, write_scalars
 
@@ -178,6 +179,32 @@ def test_the_surer_reader_wins_and_the_other_is_named(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "manifest.jsonl", [{"step": i, "shard": f"s{i}", "doc_ids": [i]} for i in range(20)])
     (candidate,) = discover([tmp_path]).candidates
     assert [(s.format, s.others) for s in candidate.sources] == [("manifest", ("jsonl",))]
+
+
+def test_a_reader_that_is_much_less_sure_is_not_worth_a_word(tmp_path: Path) -> None:
+    log(tmp_path / "metrics.jsonl")
+    (candidate,) = discover([tmp_path]).candidates
+    assert [(s.format, s.others) for s in candidate.sources] == [("jsonl", ())]  # text with numbers is console, too
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "parquet"])
+def test_a_table_of_unknown_columns_is_skipped_with_their_names(tmp_path: Path, form: str) -> None:
+    table = pl.DataFrame({"tick": range(50), "quux": [1.0 / (i + 1) for i in range(50)], "foo": [3] * 50})
+    file = tmp_path / f"log.{form}"
+    if form == "parquet":
+        table.write_parquet(file)
+    else:
+        table.write_csv(file, separator="," if form == "csv" else "\t")
+    said = reasons(discover([tmp_path]))[file.name]
+    assert "columns tick, quux, foo)" in said
+    assert "--map NAME=step" in said
+    (candidate,) = discover([tmp_path], {"tick": "step", "quux": "train_loss"}).candidates
+    assert [s.format for s in candidate.sources] == ["table"]
+
+
+def test_of_many_unknown_columns_the_first_are_named(tmp_path: Path) -> None:
+    (tmp_path / "wide.csv").write_text(",".join(f"c{i}x" for i in range(40)) + "\n" + ",".join("7" * 40) + "\n")
+    assert "c11x and 28 more)" in reasons(discover([tmp_path]))["wide.csv"]
 
 
 @pytest.mark.parametrize("name", ["x²", "①", "x٣", "x½"])

@@ -8,14 +8,15 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 
 from trainforensics import registry
 from trainforensics.errors import UsageError
 from trainforensics.importers.base import Head, read_head
+from trainforensics.importers.table import columns_of
 from trainforensics.model import Checkpoint, Skipped
 
 MARKER = ".trainforensics"
@@ -43,6 +44,9 @@ _NOT_LOGS = frozenset(
 )
 _LOG_LIKE = frozenset({".csv", ".tsv", ".json", ".jsonl", ".log", ".txt", ".out", ".parquet", ".wandb"})
 _CLAIM = 0.05  # an importer less sure than this does not claim the file
+_NEAR = 0.25  # a second claim this close to the surest one is worth a word; a reader of anything seldom comes so close
+_COLUMNS_NAMED = 12
+_SAY_WHAT_THEY_ARE = "say which is the step and which the loss with --map NAME=step and --map NAME=train_loss"
 
 _CHECKPOINT = re.compile(r"^(checkpoint|ckpt|global_?step|iter|step|model|state|epoch=\d+-step)[-_=]?0*(\d+)$", re.I)
 _RANK_FOLDER = re.compile(r"^rank[-_]?\d+$", re.IGNORECASE)
@@ -96,6 +100,7 @@ class _Folder:
 class _Walk:
     """State of one discovery: folders in order, everything skipped, everything seen (by device and inode)."""
 
+    options: Mapping[str, str]
     folders: list[_Folder] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     seen: set[tuple[int, int]] = field(default_factory=set)
@@ -112,12 +117,12 @@ class _Walk:
         return True
 
 
-def discover(paths: Iterable[Path]) -> Discovery:
-    """Candidates below the paths, in a stable order.
+def discover(paths: Iterable[Path], options: Mapping[str, str] | None = None) -> Discovery:
+    """Candidates below the paths, in a stable order. `options`: the roles that --map gives to names.
 
     Raises UsageError for a path that does not exist or cannot be opened.
     """
-    walk = _Walk()
+    walk = _Walk(options or {})
     for path in paths:
         _start(Path(path), walk)
     candidates = [made for folder in walk.folders if (made := _candidate(folder, walk)) is not None]
@@ -285,7 +290,7 @@ def _claim(path: Path, label: str, walk: _Walk, given: bool) -> SourceFile | Non
         walk.skip(path, f"not a log ({suffix})")
         return None
     try:
-        head = read_head(path)
+        head = replace(read_head(path), options=walk.options)
     except OSError as error:
         walk.skip(path, f"cannot be opened ({error.strerror or error})")
         return None
@@ -297,9 +302,8 @@ def _claim(path: Path, label: str, walk: _Walk, given: bool) -> SourceFile | Non
         walk.skip(path, _guess(head))
         return None
     confidence, importer = claims[0]
-    return SourceFile(
-        path, _text(label), importer.FORMAT, confidence, tuple(o.FORMAT for c, o in claims[1:] if 2 * c > confidence)
-    )
+    near = tuple(other.FORMAT for claim, other in claims[1:] if confidence - claim < _NEAR)
+    return SourceFile(path, _text(label), importer.FORMAT, confidence, near)
 
 
 def _claims(head: Head) -> Iterator[tuple[float, ModuleType]]:
@@ -317,6 +321,10 @@ def _guess(head: Head) -> str:
     data = head.data
     if not data:
         return "compressed file that cannot be read"
+    if columns := columns_of(head):
+        more = f" and {len(columns) - _COLUMNS_NAMED} more" if len(columns) > _COLUMNS_NAMED else ""
+        shown = ", ".join(_text(name) for name in columns[:_COLUMNS_NAMED])
+        return f"table without recognisable metrics (columns {shown}{more}); {_SAY_WHAT_THEY_ARE}"
     if b"\x00" in data[:4096]:
         return "binary file of no known log format"
     text = data[:4096].decode("utf-8", "replace").lstrip("\ufeff \t\r\n")

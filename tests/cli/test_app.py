@@ -61,6 +61,16 @@ def test_a_role_that_does_not_exist(run: Run, logs: Path, tmp_path: Path) -> Non
     assert not (tmp_path / "out").exists()
 
 
+def test_a_table_of_unknown_columns_is_read_once_they_are_mapped(run: Run, tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text('tick,"quux, smoothed"\n' + "".join(f"{i},{3 - i * 0.01:.4f}\n" for i in range(100)))
+    code, _, err = run("analyze", log, "--out", tmp_path / "out", "--no-plots")
+    assert (code, "columns tick, quux, smoothed)" in err) == (4, True)
+    mapped = ("--map", "tick=step", "--map", "quux, smoothed=train_loss")
+    code, out, _ = run("analyze", log, "--out", tmp_path / "out", "--no-plots", *mapped)
+    assert (code, "stable" in out) == (0, True)
+
+
 def test_a_path_that_is_not_there(run: Run, tmp_path: Path) -> None:
     code, out, err = run("analyze", tmp_path / "nowhere", "--out", tmp_path / "out")
     assert (code, out) == (2, "")

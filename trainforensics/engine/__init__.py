@@ -111,7 +111,7 @@ def _import(paths: Sequence[Path], settings: Settings, progress: Progress | None
     for role in settings.map.values():
         roles.check_role(role)
     output.check(settings.out)  # before the logs are read, which may take long
-    found = discover(paths)
+    found = discover(paths, settings.map)
     broken = (*registry.importers().broken, *registry.detectors().broken)
     notes = tuple(f"plug-in {plugin.name} is left out: {plugin.message}" for plugin in broken)
     if not any(candidate.sources for candidate in found.candidates):

@@ -33,11 +33,12 @@ GZIP_MAGIC, ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What sniffing may look at: the path and the first 64 KiB, decompressed."""
+    """What sniffing may look at: the path, the first 64 KiB, decompressed, and what --map says of names."""
 
     path: Path
     data: bytes
     size: int
+    options: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

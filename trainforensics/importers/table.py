@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,7 +47,7 @@ _BATCH_ROWS = 1 << 16
 def sniff(head: Head) -> float:
     """A header that names a step or an epoch and a metric, over rows of numbers (cells may be set apart by blanks)."""
     if head.data.startswith(_PARQUET):
-        return _sniff_parquet(head.path)
+        return _sniff_parquet(head)
     shape = _shape(text_head(head.data))
     if shape is None:
         return 0.0
@@ -56,7 +56,18 @@ def sniff(head: Head) -> float:
     numeric = sum(_numeric_share(row, len(shape.header)) >= 0.3 for row in shape.rows)
     if not shape.rows or numeric < 0.7 * len(shape.rows):
         return 0.0
-    return _confidence(shape.header)
+    return _confidence(shape.header, head.options)
+
+
+def columns_of(head: Head) -> list[str]:
+    """Names of the columns of a table, whatever they mean; none for what is no table of at least two columns."""
+    if head.data.startswith(_PARQUET):
+        return _parquet_names(head.path)
+    shape = _shape(text_head(head.data))
+    if shape is None or len(shape.header) < 2 or not shape.rows:
+        return []
+    whole = shape.rows[:-1] if len(shape.rows) > 1 else shape.rows  # the last row may be cut off
+    return shape.header if all(len(row) == len(shape.header) for row in whole) else []
 
 
 def read(source: Source) -> Iterator[Record]:
@@ -66,12 +77,12 @@ def read(source: Source) -> Iterator[Record]:
     yield from _read_parquet(source) if parquet else _Csv(source).read()
 
 
-def _confidence(header: Sequence[str]) -> float:
+def _confidence(header: Sequence[str], options: Mapping[str, str]) -> float:
     names = [name.strip() for name in header]
     lower = {name.lower() for name in names}
-    known = {roles.resolve(_metric(name)).role for name in names} - {None, "epoch"}
+    known = {roles.resolve(_metric(name), options).role for name in names} - {None, "epoch"}
     long_form = _LONG_VALUES & lower and _LONG_NAMES & lower
-    if any(is_step_name(name) for name in names):
+    if any(is_step_name(name) or options.get(name) == "step" for name in names):
         return 0.85 if known or long_form else 0.6
     return 0.4 if known & {"train_loss", "val_loss"} else 0.0
 
@@ -347,13 +358,18 @@ def _logged_rows(block: Block, columns: dict[str, Cells]) -> Block:
 # --- Parquet -----------------------------------------------------------------------------------------------------
 
 
-def _sniff_parquet(path: Path) -> float:
+def _sniff_parquet(head: Head) -> float:
+    names = _parquet_names(head.path)
+    return _confidence(names, head.options) if names else 0.3
+
+
+def _parquet_names(path: Path) -> list[str]:
     import pyarrow.parquet as pq  # noqa: PLC0415  (heavy)
 
     try:
-        return _confidence(pq.read_schema(path).names)
+        return list(pq.read_schema(path).names)
     except (OSError, ValueError):
-        return 0.3
+        return []
 
 
 def _read_parquet(source: Source) -> Iterator[Record]:
