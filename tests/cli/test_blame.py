@@ -28,8 +28,16 @@ def test_the_batch_of_a_step_is_named_without_any_incident(run: Run, log: Path, 
 def test_json_is_a_blame_entry_of_the_result(run: Run, log: Path, tmp_path: Path) -> None:
     _, stdout, _ = run("blame", log, "--step", "103", "--window", "3", "--format", "json", "--out", tmp_path / "out")
     answer = json.loads(stdout)
+    assert next(iter(answer.items())) == ("schema", "trainforensics/blame/1")
     assert answer["window"] == [101, 103]
     assert {batch["shard"] for batch in answer["batches"]} == {"shard-0001", "shard-0002", "shard-0003"}
+
+
+@pytest.mark.parametrize("form", ["markdown", "junit", "sarif"])
+def test_a_format_that_it_does_not_speak_is_refused(run: Run, log: Path, tmp_path: Path, form: str) -> None:
+    code, stdout, stderr = run("blame", log, "--step", "103", "--format", form, "--out", tmp_path / "out")
+    assert (code, stdout) == (2, "")
+    assert "'table', 'json'" in stderr
 
 
 def test_a_saved_analysis_answers_from_its_store(run: Run, log: Path, tmp_path: Path) -> None:

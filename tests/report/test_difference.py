@@ -46,6 +46,7 @@ def test_series_that_differ_come_first() -> None:
 
 def test_json_keeps_everything_and_stays_valid() -> None:
     document = json.loads(difference.as_json(FOUND), parse_constant=pytest.fail)
+    assert next(iter(document.items())) == ("schema", "trainforensics/diff/1")
     assert document["series"][1]["partings"][0]["b"] == "NaN"
     assert document["config"] == [{"key": "lr", "a": 3e-4, "b": None, "missing": "b", "weight": "learning"}]
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from trainforensics.cli import inputs, options
-from trainforensics.cli.output import Form, Format
+
+
+class Form(StrEnum):
+    """How the answer is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
 
 RunPath = Annotated[
     Path,
@@ -27,7 +35,7 @@ def blame(
     step: Step,
     window: WindowSize = None,
     rank: Rank = None,
-    form: Form = Format.TABLE,
+    form: Annotated[Form, typer.Option("--format", help="What to print on stdout.")] = Form.TABLE,
     out: options.Out = None,
     map_: options.Map = None,
     config: options.ConfigFile = None,
@@ -43,7 +51,7 @@ def blame(
     with options.progress_bar(show=not (quiet or no_progress)) as progress:
         run = inputs.stored_run(path, settings, progress)
     answer = room.at_step(load(run, settings), run.batches(), step, window, rank)
-    if form is Format.JSON:
+    if form is Form.JSON:
         print(terminal.blame_document(answer), end="")
         return
     for line in terminal.blame_lines(answer):

@@ -19,6 +19,7 @@ from trainforensics.errors import UsageError
 from trainforensics.model import SCHEMA, Blame, Index, RunDifference, RunResult
 
 RESULT_NAME = "result.json"
+BLAME_SCHEMA, DIFFERENCE_SCHEMA = "trainforensics/blame/1", "trainforensics/diff/1"
 
 T = TypeVar("T", RunResult, Index)
 
@@ -44,13 +45,13 @@ def dump_index(index: Index) -> bytes:
 
 
 def dump_blame(blame: Blame) -> bytes:
-    """One blame answer, as it stands in an incident."""
-    return _bytes(_tree(blame))
+    """One blame answer: what stands in an incident, under a schema of its own."""
+    return _bytes({"schema": BLAME_SCHEMA, **_tree(blame)})
 
 
 def dump_difference(difference: RunDifference) -> bytes:
-    """A comparison of two runs."""
-    return _bytes(_tree(difference))
+    """A comparison of two runs, under a schema of its own."""
+    return _bytes({"schema": DIFFERENCE_SCHEMA, **_tree(difference)})
 
 
 def load_run(data: bytes, where: str = RESULT_NAME) -> RunResult:

@@ -95,7 +95,7 @@ def blame_lines(blame: Blame) -> Iterable[str]:
 
 
 def blame_document(blame: Blame) -> str:
-    """A blame answer as JSON, as it stands in an incident of result.json."""
+    """A blame answer as JSON: what stands in an incident of result.json."""
     return dump_blame(blame).decode()
 
 
