@@ -13,6 +13,7 @@ from trainforensics.engine import output
 from trainforensics.errors import UsageError
 from trainforensics.report import json as report_json
 from trainforensics.store.reader import runs_of
+from trainforensics.store.schema import STORE_SCHEMA
 
 
 @pytest.fixture
@@ -75,6 +76,25 @@ def test_results_of_another_version_are_left_alone(tmp_path: Path, out: Settings
     with pytest.raises(UsageError, match=r"holds results of another version .*'trainforensics/result/0'"):
         engine.analyze([tmp_path / "a"], out)
     assert {path: path.read_bytes() for path in out.out.rglob("*") if path.is_file()} == before
+
+
+def test_a_store_of_another_version_is_made_anew(tmp_path: Path, out: Settings) -> None:
+    for name in ("a", "b"):
+        log(tmp_path / name)
+    engine.analyze([tmp_path / "a", tmp_path / "b"], out)
+    marker = out.out / ".trainforensics"
+    assert marker.read_text() == f"trainforensics/result/1\n{STORE_SCHEMA}\n"
+    written = marker.read_text()
+    for older in ("trainforensics/result/1\n", "trainforensics/result/1\ntrainforensics/store/0\n"):
+        marker.write_text(older)
+        (out.out / "parquet" / "left.parquet").touch()
+        result = engine.analyze([tmp_path / "a"], out)
+        assert any("of another version were removed" in note for note in result.notes)
+        assert marker.read_text() == written
+        assert not (out.out / "parquet" / "left.parquet").exists()
+        assert set(runs_of(out.out / "parquet")) == {"a"}
+        assert {run.run for run in result.everything} == {"a", "b"}
+    assert not any("another version" in note for note in engine.analyze([tmp_path / "a"], out).notes)
 
 
 def test_a_result_that_cannot_be_read_is_named_and_costs_itself_alone(tmp_path: Path, out: Settings) -> None:

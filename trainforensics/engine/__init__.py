@@ -117,6 +117,7 @@ def _import(paths: Sequence[Path], settings: Settings, progress: Progress | None
     if not any(candidate.sources for candidate in found.candidates):
         raise CannotJudgeError("\n".join((*notes, _nothing(paths, found.skipped))))
     held.enter_context(output.claim(settings.out))
+    notes += output.renew_store(settings.out)
     store = settings.out / STORE
     jobs = _jobs(settings, len(found.candidates), sum(_size(c) for c in found.candidates) // _BYTES_PER_JOB)
 

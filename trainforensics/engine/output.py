@@ -20,10 +20,12 @@ from trainforensics.report import json as report_json
 from trainforensics.report import markdown, narrative
 from trainforensics.signals import Signals
 from trainforensics.store.reader import StoredRun
+from trainforensics.store.schema import STORE_SCHEMA
 from trainforensics.store.writer import drop_runs, read_manifest, remove_abandoned
 
 STORE = "parquet"
 RESULT, REPORT, SKIP, PLOTS = "result.json", "report.md", "skip.json", "plots"
+_MARK = f"{SCHEMA}\n{STORE_SCHEMA}\n"
 _RESERVED = frozenset({STORE, RESULT, REPORT, SKIP, PLOTS})
 
 
@@ -34,12 +36,19 @@ def check(out: Path) -> None:
             raise UsageError(f"{out}: is a file; give a folder with --out")
         if out.is_dir() and not (out / MARKER).is_file() and any(out.iterdir()):
             raise UsageError(f"{out}: not empty and not ours (no {MARKER} in it); give another folder with --out")
-        schema = (out / MARKER).read_text("utf-8", "replace").strip() if (out / MARKER).is_file() else ""
+        schema = _schemas(out)[0]
         if schema not in ("", SCHEMA):
             text = f"{out}: holds results of another version (schema {schema[:80]!r}, this one writes {SCHEMA!r})"
             raise UsageError(f"{text}; give another folder with --out")
     except OSError as error:
         raise _unusable(out, error) from None
+
+
+def _schemas(out: Path) -> tuple[str, str]:
+    """The versions of results and store that the marker names, empty where it does not."""
+    text = (out / MARKER).read_text("utf-8", "replace") if (out / MARKER).is_file() else ""
+    results, store, *_ = [*(line.strip() for line in text.strip().splitlines()), "", ""]
+    return results, store
 
 
 @contextmanager
@@ -55,7 +64,7 @@ def claim(out: Path) -> Iterator[None]:
             marker = held.enter_context((out / MARKER).open("a+", encoding="utf-8"))
             locked = _lock(marker)
             if not os.fstat(marker.fileno()).st_size:
-                marker.write(f"{SCHEMA}\n")
+                marker.write(_MARK)
                 marker.flush()
         except BlockingIOError:
             text = f"{out}: in use by another analysis; wait for it, or give another folder with --out"
@@ -65,6 +74,21 @@ def claim(out: Path) -> Iterator[None]:
         if locked:
             remove_abandoned(out / STORE)
         yield
+
+
+def renew_store(out: Path) -> tuple[str, ...]:
+    """Remove the store of another version from a claimed folder: it is made anew from the logs. Gives remarks on it."""
+    if _schemas(out)[1] == STORE_SCHEMA:
+        return ()
+    had_store = (out / STORE).is_dir()
+    try:
+        if had_store:
+            shutil.rmtree(out / STORE)
+        (out / MARKER).write_text(_MARK, encoding="utf-8")  # the same file, whose lock is held
+    except OSError as error:
+        raise _unusable(out, error) from None
+    text = f"{out / STORE}: normalised logs of another version were removed; analyse the logs again to have them back"
+    return (text,) if had_store else ()
 
 
 def _lock(file: TextIO) -> bool:
