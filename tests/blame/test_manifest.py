@@ -70,3 +70,42 @@ def test_micro_step_rows_reach_their_step() -> None:
     manifest = open_manifest(signals, batches)
     assert isinstance(manifest, Manifest)
     assert manifest.rows(9, 10)["shard"].to_list() == ["36", "37", "38", "39"]
+
+
+def noted(steps: list[int], log: np.ndarray, **config: object) -> str:
+    signals = make_signals({"train_loss": np.ones(len(log))}, step=log, config=config)
+    manifest = open_manifest(signals, pl.LazyFrame({"step": steps, "shard": ["a"] * len(steps)}))
+    assert isinstance(manifest, Manifest)
+    return manifest.alignment.note
+
+
+@pytest.mark.parametrize(
+    ("every", "cadence", "says"),
+    [
+        (4, 1, "holds one step in 4 (the log has one every step)"),
+        (40, 10, "holds one step in 40 (the log has one every 10 steps)"),
+        (10, 40, "holds one step in 10 (the log has one every 40 steps)"),
+    ],
+)
+def test_a_manifest_that_leaves_steps_out_says_so(every: int, cadence: int, says: str) -> None:
+    steps = [step for step in range(0, 8001, every) for _ in range(8)]  # several ranks
+    assert says in noted(steps, grid(0, 8000, cadence))
+
+
+def test_a_manifest_of_every_step_needs_no_word() -> None:
+    steps = [step for step in range(8001) for _ in range(2) if step % 97]
+    assert noted([0, *steps], grid(0, 8000, 10)) == ""
+    micro = noted([*range(4000)], grid(1, 1000), gradient_accumulation_steps=4)
+    assert micro == "the manifest counts micro-steps, 4 to a step"
+
+
+@pytest.mark.parametrize(
+    ("last", "log", "says"),
+    [
+        (3999, grid(1, 1000), "the manifest's steps reach 4 times as far as the log's: they may be micro-steps, 4"),
+        (999, grid(4, 4000, 4), "the log's steps reach 4 times as far as the manifest's"),
+    ],
+)
+def test_ranges_that_are_multiples_are_named(last: int, log: np.ndarray, says: str) -> None:
+    assert says in noted([*range(last + 1)], log)
+    assert "as far as" not in noted([*range(last + 1)], log[: int(0.7 * len(log))])

@@ -93,3 +93,13 @@ def test_a_rank_that_the_manifest_does_not_have_is_refused_with_those_it_has(
 def test_a_manifest_without_ranks_says_so(run: Run, log: Path, tmp_path: Path) -> None:
     _, stdout, _ = run("blame", log, "--step", "103", "--rank", "1", "--out", tmp_path / "out")
     assert "the manifest names no ranks: these are the batches of all of them" in stdout
+
+
+def test_a_sampled_manifest_says_so_whether_or_not_it_holds_the_step(run: Run, log: Path, tmp_path: Path) -> None:
+    rows = (log / "batches.csv").read_text().splitlines()
+    (log / "batches.csv").write_text("\n".join([rows[0], *rows[4::4]]) + "\n")
+    _, held, _ = run("blame", log, "--step", "104", "--out", tmp_path / "out")
+    _, absent, _ = run("blame", log, "--step", "103", "--out", tmp_path / "out")
+    assert "shard=" in held
+    assert "no batch of steps 103-103" in absent
+    assert all("holds one step in 4 (the log has one every step)" in text for text in (held, absent))

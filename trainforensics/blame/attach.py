@@ -109,7 +109,8 @@ def at_step(
     shown = _ordered([*_rank_suspects(move), *suspects])
     note = manifest.alignment.note
     if near.own.is_empty():
-        note = _absent(manifest, span) if rank is None else _absent_rank(manifest, span, rank)
+        absent = _absent(manifest, span) if rank is None else _absent_rank(manifest, span, rank)
+        note = "; ".join(filter(None, (absent, note)))
     elif rank is not None and "rank" not in manifest.columns:
         note = "; ".join(filter(None, (note, "the manifest names no ranks: these are the batches of all of them")))
     elif shown:
@@ -179,7 +180,7 @@ def _blame(incident: Incident, signals: Signals, manifest: Manifest | str, units
     fed = manifest.rows(window[0] - 1, window[1])
     rows = pl.concat([manifest.rows(core.after, core.upto), *_rows_of(shown, units), fed]).unique(maintain_order=True)
     batches = _batches(rows, shown)
-    notes = [_absent(manifest, core) if rows.is_empty() else manifest.alignment.note]
+    notes = [_absent(manifest, core) if rows.is_empty() else "", manifest.alignment.note]
     if len(batches) < len(rows):
         notes.append(
             f"the window holds {len(fed)} batches; listed are {len(batches)}, those of suspects and onset first"

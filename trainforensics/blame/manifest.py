@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,9 @@ from trainforensics.signals import Signals
 from trainforensics.signals.curve import Curve, Ints
 
 KEYS = ("shard", "doc", "domain")
+LOOKED_AT = 4096  # steps from the middle of a manifest, by which it is known whether it holds them all
+SPARSE = 1.5  # steps from one row to the next; up to that, gaps are rows that were lost
+MULTIPLE = 0.01  # by which the reach of two counts may miss a whole multiple
 ACCUMULATION_KEYS = ("gradient_accumulation_steps", "gradient_accumulation", "grad_accum", "accumulate_grad_batches")
 
 
@@ -85,6 +88,8 @@ def open_manifest(signals: Signals, batches: pl.LazyFrame | None, basis: Basis =
             "they share no step and nothing proves how they correspond"
         )
     alignment = _settle_by_loss(frame, alignment, signals) if "loss" in schema and alignment.slack else alignment
+    notes = (alignment.note, reach(int(last), grid, alignment), density(frame, int(first), int(last), grid, alignment))
+    alignment = replace(alignment, note="; ".join(filter(None, notes)))
     at = (pl.col("step") // alignment.factor + alignment.offset).cast(pl.Int64).alias("at")
     return Manifest(
         frame.with_columns(at),
@@ -141,6 +146,40 @@ def align(first: int, last: int, grid: Ints, accumulation: int) -> Alignment | N
     if first == 1 and low == 0:
         return Alignment(offset=-1, slack=1, note="the manifest seems to count from 1 and the log from 0")
     return Alignment(slack=1, note="manifest and log are taken to count steps alike; their ranges do not prove it")
+
+
+def reach(last: int, grid: Ints, alignment: Alignment) -> str:
+    """What a whole multiple between the ranges of manifest and log may mean; empty where there is none."""
+    mine, theirs = last // alignment.factor + 1, int(grid[-1]) + 1
+    ratio = max(mine, theirs) / max(1, min(mine, theirs))
+    times = round(ratio)
+    if times < 2 or abs(ratio - times) > MULTIPLE * times:
+        return ""
+    if mine > theirs:
+        return (
+            f"the manifest's steps reach {times} times as far as the log's: they may be micro-steps, "
+            f"{times} to a step, which gradient_accumulation_steps in the run's configuration would say"
+        )
+    return (
+        f"the log's steps reach {times} times as far as the manifest's, which either ends early or counts "
+        f"one step to {times} of the log's"
+    )
+
+
+def density(frame: pl.LazyFrame, first: int, last: int, grid: Ints, alignment: Alignment) -> str:
+    """What a manifest that leaves steps out cannot tell; empty for one that holds them all."""
+    start = max(first, (first + last - LOOKED_AT) // 2)
+    inside = pl.col("step").filter(pl.col("step").is_between(start, start + LOOKED_AT))
+    held, low, high = (
+        frame.select(inside.n_unique(), inside.min().alias("low"), inside.max().alias("high")).collect().row(0)
+    )
+    apart = (high - low) / (held - 1) / alignment.factor if held > 1 else 1.0
+    if apart < SPARSE:
+        return ""
+    cadence = int(np.median(np.diff(grid))) if len(grid) > 1 else 1
+    log = "every step" if cadence == 1 else f"every {cadence} steps"
+    said = f"the manifest holds one step in {apart:.3g} (the log has one {log})"
+    return f"{said}: it does not tell the data of the others"
 
 
 def _settle_by_loss(frame: pl.LazyFrame, alignment: Alignment, signals: Signals) -> Alignment:
