@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trainforensics.importers.base import HEAD_BYTES, Head, Record, Source, open_binary
-from trainforensics.importers.console.reader import Reader
 from trainforensics.importers.lines import LineBlocks, text_head
+from trainforensics.importers.printed.reader import Reader
 from trainforensics.model import Event
 
 FORMAT = "console"

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainforensics.importers.base import NO_TIME, NULL, Points
-from trainforensics.importers.console.shapes import Shape
-from trainforensics.importers.console.tokens import number_of
+from trainforensics.importers.printed.shapes import Shape
+from trainforensics.importers.printed.tokens import number_of
 from trainforensics.importers.rows.axes import says_validation
 from trainforensics.importers.rows.times import parse_time
 from trainforensics.model import ReadWarning

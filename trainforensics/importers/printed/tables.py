@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from trainforensics.importers.console.items import STEP_TRUST
-from trainforensics.importers.console.tokens import NUMBER
+from trainforensics.importers.printed.items import STEP_TRUST
+from trainforensics.importers.printed.tokens import NUMBER
 
 _METRIC = re.compile(rf"\|\s+([^|\s](?:[^|]*[^|\s])?)\s*\|\s+({NUMBER})\s*\|$")  # "|    ep_rew_mean      | 1.86     |"
 _HEADING = re.compile(r"\|\s+([\w-]+/)\s*\|\s*\|$")  # "| rollout/            |          |"

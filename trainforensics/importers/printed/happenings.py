@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from trainforensics.importers.base import NO_TIME
-from trainforensics.importers.console.tokens import prefix_of
+from trainforensics.importers.printed.tokens import prefix_of
 from trainforensics.importers.rows.times import parse_time
 from trainforensics.model import Event
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from trainforensics.importers.console.tokens import COUNT_SUFFIXES, TOKEN
+from trainforensics.importers.printed.tokens import COUNT_SUFFIXES, TOKEN
 
 # Names that count steps, in the order of trust.
 _STEPS = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from trainforensics.importers.console.items import Item
-from trainforensics.importers.console.tokens import NUMBER, TIME, TOKEN, Prefix
+from trainforensics.importers.printed.items import Item
+from trainforensics.importers.printed.tokens import NUMBER, TIME, TOKEN, Prefix
 
 # Looser than a number, for speed: whatever else matches is found out when it is converted.
 _NUMBER = {True: r"([-+\d.,eEnaNiIfFtTyokKMGB]+(?:\(ind\))?)", False: r"([-+\d.eEnaNiIfFtTyokKMGB]+)"}

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from trainforensics import roles
-from trainforensics.importers.console.clock import is_global
-from trainforensics.importers.console.expressions import expression
-from trainforensics.importers.console.items import STEP_TRUST, Item, find_items
-from trainforensics.importers.console.tokens import Prefix, prefix_of
+from trainforensics.importers.printed.clock import is_global
+from trainforensics.importers.printed.expressions import expression
+from trainforensics.importers.printed.items import STEP_TRUST, Item, find_items
+from trainforensics.importers.printed.tokens import Prefix, prefix_of
 
 _EPOCHS = frozenset({"epoch", "epochs", "ep"})
 _SPLITS = {"train": False, "training": False} | dict.fromkeys(

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainforensics.importers.base import Config, Record, Source
-from trainforensics.importers.console.bars import PLAIN_BAR, Bar, find_bar
-from trainforensics.importers.console.clock import Clock
-from trainforensics.importers.console.happenings import Happenings
-from trainforensics.importers.console.points import Collector
-from trainforensics.importers.console.settings import settings_of
-from trainforensics.importers.console.shapes import Shape, learn
-from trainforensics.importers.console.tables import Tables
-from trainforensics.importers.console.text import Listing, pieces, plain
-from trainforensics.importers.console.tokens import number_of
+from trainforensics.importers.printed.bars import PLAIN_BAR, Bar, find_bar
+from trainforensics.importers.printed.clock import Clock
+from trainforensics.importers.printed.happenings import Happenings
+from trainforensics.importers.printed.points import Collector
+from trainforensics.importers.printed.settings import settings_of
+from trainforensics.importers.printed.shapes import Shape, learn
+from trainforensics.importers.printed.tables import Tables
+from trainforensics.importers.printed.text import Listing, pieces, plain
+from trainforensics.importers.printed.tokens import number_of
 from trainforensics.importers.rows.axes import logging_interval, logging_interval_beside
 from trainforensics.model import Event
 
