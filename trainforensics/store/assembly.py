@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainforensics import roles
-from trainforensics.importers.base import EMPTY, NULL
+from trainforensics.importers.base import EMPTY, NO_TIME, NULL
 from trainforensics.model import Checkpoint
-from trainforensics.store.staging import NO_TIME, Block, SeriesStats, Staged
+from trainforensics.store.staging import Block, SeriesStats, Staged
 
 Relation = Literal["first", "continues", "repeats", "rank", "part"]
 

@@ -7,8 +7,6 @@ from urllib.parse import quote
 
 import polars as pl
 
-from trainforensics.importers.base import STATES
-
 STORE_SCHEMA = "trainforensics/store/1"
 MANIFEST = "manifest.json"
 RUN_FILE = "run.json"
@@ -19,20 +17,6 @@ BATCHES_FOLDER = "batches"
 _LONGEST = 200
 
 UTC = pl.Datetime("us", "UTC")
-STATE = pl.Enum(STATES)
-
-POINTS = pl.Schema(
-    {
-        "series": pl.Int32(),
-        "segment": pl.Int32(),
-        "seq": pl.Int64(),
-        "step": pl.Int64(),
-        "wall_time": UTC,
-        "value": pl.Float64(),
-        "state": STATE,
-    }
-)
-
 SERIES = pl.Schema(
     {
         "id": pl.Int32(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from trainforensics.discovery import SourceFile
-from trainforensics.importers.base import EMPTY, NULL, Batches, Config, Identity, Points, Source
+from trainforensics.importers.base import EMPTY, NO_TIME, NULL, VALUE, Batches, Config, Identity, Points, Source
 from trainforensics.model import Axis, Event, ReadWarning
 
 if TYPE_CHECKING:
@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 BLOCK_ROWS = 1 << 18
 BLOCKS_IN_MEMORY = 8
 BATCH_ROWS = 1_000_000
-NO_TIME = np.iinfo(np.int64).min
 
 Block = dict[str, NDArray[Any]]
 _DTYPES: dict[str, Any] = {
     "series": np.int32, "segment": np.int32, "seq": np.int64, "step": np.int64,
     "wall_time": np.int64, "value": np.float64, "state": np.uint8,
 }  # fmt: skip
+# Columns of which most sources say nothing; a block has them without memory until one does.
+_DEFAULTS: dict[str, Any] = {"segment": 0, "wall_time": NO_TIME, "state": VALUE}
 
 
 class Spool:
@@ -36,26 +37,41 @@ class Spool:
 
     def __init__(self, folder: Path, stem: str) -> None:
         self._folder, self._stem = folder, stem
-        self._open: dict[str, list[NDArray[Any]]] = {name: [] for name in _DTYPES}
+        self._open: Block = {}
         self._open_rows = 0
         self._files: list[Path] = []
         self._blocks: list[Block] = []
 
-    def append(self, columns: Block) -> None:
-        """Add rows; every column of the points schema, equally long."""
-        for name, values in columns.items():
-            self._open[name].append(values)
-        self._open_rows += len(columns["step"])
-        if self._open_rows >= BLOCK_ROWS:
-            self.finish()
+    def append(self, series: int, columns: Block) -> None:
+        """Add rows of a series; every other column of the points schema, those that have a default where known."""
+        at, n = 0, len(columns["step"])
+        while at < n:
+            begin = self._open_rows
+            end = min(begin + n - at, BLOCK_ROWS)
+            rows = slice(begin, end)
+            self._column("series")[rows] = series
+            for name in columns.keys() | self._open.keys() - {"series"}:
+                column = self._column(name)
+                column[rows] = columns[name][at : at + end - begin] if name in columns else _DEFAULTS[name]
+            at, self._open_rows = at + end - begin, end
+            if end == BLOCK_ROWS:
+                self.finish()
+
+    def _column(self, name: str) -> NDArray[Any]:
+        """A column of the open block, with the default in the rows before it was first given."""
+        if name not in self._open:
+            self._open[name] = np.empty(BLOCK_ROWS, _DTYPES[name])
+            self._open[name][: self._open_rows] = _DEFAULTS.get(name, 0)
+        return self._open[name]
 
     def finish(self) -> None:
         """Close the open block, and move the blocks to disk where they are too many."""
-        if not self._open_rows:
+        rows = self._open_rows
+        if not rows:
             return
-        self._blocks.append({name: np.concatenate(parts) for name, parts in self._open.items()})
-        self._open = {name: [] for name in _DTYPES}
-        self._open_rows = 0
+        full = rows == BLOCK_ROWS
+        self._blocks.append({name: column if full else column[:rows].copy() for name, column in self._open.items()})
+        self._open, self._open_rows = {}, 0
         if len(self._blocks) > BLOCKS_IN_MEMORY:
             for block in self._blocks:
                 file = self._folder / f"{self._stem}.{len(self._files):06d}.npz"
@@ -71,11 +87,19 @@ class Spool:
         self._files = []
 
     def blocks(self, columns: tuple[str, ...] = tuple(_DTYPES)) -> Iterator[Block]:
-        """The rows again, in order, block by block."""
+        """The rows again, in order, block by block; the arrays are for reading only."""
         for file in self._files:
             with np.load(file) as arrays:
-                yield {name: arrays[name] for name in columns}
-        yield from self._blocks
+                yield _with_defaults(arrays, columns)
+        for block in self._blocks:
+            yield _with_defaults(block, columns)
+
+
+def _with_defaults(block: Mapping[str, NDArray[Any]], columns: Iterable[str]) -> Block:
+    n = len(block["series"])
+    return {
+        name: block[name] if name in block else np.broadcast_to(_DTYPES[name](_DEFAULTS[name]), n) for name in columns
+    }
 
 
 @dataclass(slots=True)
@@ -206,28 +230,28 @@ def _add_points(staged: Staged, ids: dict[tuple[str, str, int | None], int], poi
         ids[key] = len(staged.series)
         staged.series.append(SeriesStats(points.name, points.rank, points.run))
     series = staged.series[ids[key]]
-    columns = _columns(points, ids[key])
+    columns = _columns(points)
     fresh = series.fresh(columns["step"], columns["value"])
     if fresh is not None:
         columns = {name: values[fresh] for name, values in columns.items()}
     if not len(columns["step"]):
         return
-    staged.spool.append(columns)
-    numbers = (columns["state"] != NULL) & (columns["state"] != EMPTY)
-    if numbers.all():
+    staged.spool.append(ids[key], columns)
+    numbers = None if points.state is None else (columns["state"] != NULL) & (columns["state"] != EMPTY)
+    if numbers is None or numbers.all():
         series.add(columns["step"], columns["value"])
     elif numbers.any():
         series.add(columns["step"][numbers], columns["value"][numbers])
 
 
-def _columns(points: Points, series: int) -> Block:
-    n = len(points.step)
-    return {
-        "series": np.full(n, series, np.int32),
-        "segment": np.zeros(n, np.int32) if points.segment is None else points.segment.astype(np.int32, copy=False),
-        "seq": points.seq.astype(np.int64, copy=False),
-        "step": points.step.astype(np.int64, copy=False),
-        "wall_time": np.full(n, NO_TIME) if points.wall_time is None else points.wall_time.astype(np.int64, copy=False),
-        "value": points.value.astype(np.float64, copy=False),
-        "state": np.zeros(n, np.uint8) if points.state is None else points.state.astype(np.uint8, copy=False),
+def _columns(points: Points) -> Block:
+    """What the points say; columns of which they say nothing are left out."""
+    said = {
+        "segment": points.segment,
+        "seq": points.seq,
+        "step": points.step,
+        "wall_time": points.wall_time,
+        "value": points.value,
+        "state": points.state,
     }
+    return {name: values.astype(_DTYPES[name], copy=False) for name, values in said.items() if values is not None}

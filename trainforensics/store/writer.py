@@ -6,7 +6,9 @@ import json
 import os
 import shutil
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,12 +20,14 @@ from numpy.typing import NDArray
 
 from trainforensics import registry
 from trainforensics.discovery import Candidate
+from trainforensics.importers.base import NO_TIME
 from trainforensics.model import Axis, Checkpoint, Event, Segment, Skipped
 from trainforensics.store import schema
 from trainforensics.store.assembly import Life, Member, Plan, assemble, wandb_id
-from trainforensics.store.staging import NO_TIME, Block, Staged, stage
+from trainforensics.store.staging import Block, Staged, stage
 
 _STAGING = ".staging-"
+_WRITERS = 2  # blocks of a source that are encoded at a time
 
 Part = tuple[Candidate, Path, Mapping[str, str]]  # what to read, where to stage it, --map
 
@@ -225,17 +229,28 @@ def _in_order(checkpoints: Iterable[Checkpoint]) -> list[Checkpoint]:
 
 def _write_points(folder: Path, number: int, member: Member, prefix: str, series: list[dict[str, Any]]) -> None:
     """Parts of one source: the unit's rows in its order, ids of the run, segments of the run."""
+    from trainforensics.store import points  # noqa: PLC0415  (heavy)
+
     unit = member.unit
     whole = unit.rows is None and len(unit.stats) == len(unit.staged.series)
-    ids = np.full(len(unit.staged.series), -1, np.int32)
+    ids = -1 - np.arange(len(unit.staged.series), dtype=np.int32)  # negative: not this unit's
     for local in unit.stats:
         ids[local] = len(series)
         series.append(_series_row(len(series), member, local, prefix))
     starts = np.array([life.start for life in unit.lives])
-    for part, block in enumerate(unit.staged.spool.blocks()):
+
+    def write(part: int, block: Block) -> None:
         kept = block if whole else _rows_of(block, ids, unit.rows)
-        frame = _points_frame(kept, ids[kept["series"]], starts, member.first_life)
-        frame.write_parquet(folder / f"{number:04d}-{part:06d}.parquet", compression="zstd", compression_level=1)
+        points.write(folder / f"{number:04d}-{part:06d}.parquet", kept, ids, starts, member.first_life)
+
+    with ThreadPoolExecutor(_WRITERS) as pool:
+        writing: deque[Future[None]] = deque()
+        for part, block in enumerate(unit.staged.spool.blocks()):
+            if len(writing) == _WRITERS:
+                writing.popleft().result()
+            writing.append(pool.submit(write, part, block))
+        for written in writing:
+            written.result()
 
 
 def _rows_of(block: Block, ids: NDArray[np.int32], rows: tuple[int, int] | None) -> Block:
@@ -243,21 +258,6 @@ def _rows_of(block: Block, ids: NDArray[np.int32], rows: tuple[int, int] | None)
     if rows is not None:
         keep &= (block["seq"] >= rows[0]) & (block["seq"] < rows[1])
     return {name: column[keep] for name, column in block.items()}
-
-
-def _points_frame(block: Block, ids: NDArray[Any], starts: NDArray[Any], first_life: int) -> pl.DataFrame:
-    segment = np.searchsorted(starts, block["seq"], side="right") - 1 + first_life
-    wall = pl.Series(block["wall_time"])
-    columns = {
-        "series": ids,
-        "segment": segment.astype(np.int32),
-        "seq": block["seq"],
-        "step": block["step"],
-        "wall_time": wall.set(wall == NO_TIME, None).cast(schema.UTC),
-        "value": block["value"],
-        "state": pl.Series(block["state"]).cat.to(schema.STATE),
-    }
-    return pl.DataFrame(columns, schema.POINTS)
 
 
 def _series_row(number: int, member: Member, local: int, prefix: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from reading import read, sniff
 
 from trainforensics.importers.base import EMPTY, NULL, STRING, VALUE
 from trainforensics.importers.jsonlogs import jsonlines
+from trainforensics.importers.lines import LineBlocks
 from trainforensics.roles import resolve
 
 
@@ -444,3 +446,29 @@ def test_why_rows_are_counted_is_said_where_a_step_column_is_there(log: Path) ->
     assert found.axis is not None and found.axis.unit == "row"
     assert [(w.kind, w.where) for w in found.warnings] == [("odd-step", "column step")]
     assert "step column 'step' has no usable numbers" in found.warnings[0].message
+
+
+def test_many_blocks_read_as_one(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = {40: '{"step": 40, "loss": "off"}', 90: "Epoch 2", 120: '{"step": 120, "loss": NaN, "val_loss": 2.5}'}
+    lines = [odd.get(i, f'{{"step": {i}, "loss": {3 - i / 100}, "lr": 1e-3}}') for i in range(200)]
+    text = '\n{"config": {"seed": 7}}\n' + "\n".join(lines) + '\n{"step": 200, "lo'
+    log.write_text(text)
+    whole = read(jsonlines, log)
+    monkeypatch.setattr(jsonlines, "LineBlocks", partial(LineBlocks, block_bytes=1000))
+    parts = read(jsonlines, log)
+    assert parts.config == whole.config == {"config.seed": 7}
+    assert [(w.kind, w.where) for w in whole.warnings] == [
+        ("wrong-type", "line 43"),
+        ("bad-line", "line 93"),
+        ("torn-line", "line 203"),
+    ]
+    assert sorted(parts.warnings, key=str) == sorted(whole.warnings, key=str)
+    for name, series in whole.series.items():
+        assert parts.series[name].step.tolist() == series.step.tolist()
+        assert parts.series[name].seq.tolist() == series.seq.tolist()
+        np.testing.assert_array_equal(parts.series[name].value, series.value)
+
+
+def test_a_torn_last_line_costs_itself_alone(log: Path) -> None:
+    stretches = list(jsonlines._stretches([(b'{"step": 1, "loss": 2.0}\n{"step": 2, "loss": 1.5}\n{"step": 3', 1)]))
+    assert [(stretch.line, stretch.parsed is not None) for stretch in stretches] == [(1, True), (3, False)]

@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainforensics.importers.base import NULL, VALUE
+from trainforensics.importers.jsonlogs import uniform
 from trainforensics.importers.rows.block import ABSENT, Block, Cells
 from trainforensics.importers.rows.cells import columns_of_frame
+from trainforensics.importers.rows.provenance import is_provenance
 
 if TYPE_CHECKING:
     import polars as pl
@@ -40,9 +42,21 @@ _STARTS_LITERAL = np.isin(np.arange(256), np.frombuffer(b"NnIi", np.uint8))
 _SAMPLED_LINES = 48
 
 
-def parse(data: bytes, line: int) -> tuple[Block, pl.DataFrame] | None:
-    """The rows of a block of lines, the first of which is number `line`; also as the frame they were parsed into."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Parsed:
+    """The rows of some lines; also as a frame, where columns may say which data was used."""
+
+    block: Block
+    frame: pl.DataFrame | None = None
+
+
+def parse(data: bytes, line: int) -> Parsed | None:
+    """The rows of some lines, the first of which is number `line`."""
     import polars as pl  # noqa: PLC0415  (heavy)
+
+    alike = uniform.parse(data, line)
+    if alike is not None and not is_provenance(list(alike.columns)):
+        return Parsed(alike)
 
     text = np.frombuffer(data, np.uint8)
     if text[-1] != _NEWLINE:
@@ -68,7 +82,7 @@ def parse(data: bytes, line: int) -> tuple[Block, pl.DataFrame] | None:
     columns = dict(columns_of_frame(frame, ABSENT))
     if not _put_back(columns, data, odd, ends):
         return None
-    return Block(columns, numbers), frame
+    return Parsed(Block(columns, numbers), frame)
 
 
 def _blank_literals(data: bytes, text: Bytes, colons: NDArray[np.int64]) -> tuple[bytes | None, list[_Odd]]:

@@ -9,15 +9,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import Any
+from itertools import chain, islice
+from typing import Any, TypeVar
 
 from trainforensics import roles
 from trainforensics.importers.base import NO_TIME, Config, Head, Record, Source
 from trainforensics.importers.jsonlogs import fast
 from trainforensics.importers.jsonlogs.document import document_rows, flat_config, stream_objects
-from trainforensics.importers.lines import LineBlocks, ends_by_return, text_head
+from trainforensics.importers.lines import LineBlocks, ends_by_return, newlines, text_head
 from trainforensics.importers.messages import event_kind
 from trainforensics.importers.rows.axes import is_step_name, logging_interval
 from trainforensics.importers.rows.block import Block, block_of_rows, flatten
@@ -79,11 +80,13 @@ def read(source: Source) -> Iterator[Record]:
     """Stream the points, with configuration lines and messages between them."""
     reader = _Reader(source, RowReader(source))
     blocks = LineBlocks(source.path)
-    for block, line in blocks:
-        if line == 1 and _is_document(block):
-            yield from reader.document(document_rows(source.path, b"", whole=False) or stream_objects(source.path))
-            break
-        yield from reader.lines(block, line)
+    lines = iter(blocks)
+    first = next(lines, None)
+    if first is not None and _is_document(first[0]):
+        yield from reader.document(document_rows(source.path, b"", whole=False) or stream_objects(source.path))
+    elif first is not None:
+        for stretch in _ahead(_stretches(chain([first], lines))):
+            yield from reader.lines(stretch)
     yield from reader.finish()
     yield from blocks.warnings
 
@@ -95,11 +98,72 @@ def _is_document(block: bytes) -> bool:
         return text[1:].lstrip()[:1] in (b"{", b"]")
     if text[:1] != b"{":
         return False
-    first, _, rest = text.partition(b"\n")
-    found = _decode(first.decode("utf-8", "replace"))
+    found = _decode(_first_line(text))
     if found is None or not found.rows:
         return True
-    return not rest.strip() and not any(_holds_metrics(row) for row in found.rows)
+    return not any(_holds_metrics(row) for row in found.rows) and not text.partition(b"\n")[2].strip()
+
+
+def _first_line(text: bytes) -> str:
+    end = text.find(b"\n")
+    return text[: end if end >= 0 else len(text)].decode("utf-8", "replace")
+
+
+T = TypeVar("T")
+
+
+def _ahead(items: Iterator[T]) -> Iterator[T]:
+    """The items, of which the next is made in another thread while one is used."""
+    with ThreadPoolExecutor(1) as other:
+        coming = other.submit(lambda: list(islice(items, 1)))
+        while item := coming.result():
+            coming = other.submit(lambda: list(islice(items, 1)))
+            yield item[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """Consecutive lines, the first of which is number `line`; `parsed` where they are plain.
+
+    `head`: it ends with the first row of the file, which is a configuration.
+    """
+
+    text: bytes
+    line: int
+    parsed: fast.Parsed | None = None
+    head: bool = False
+
+
+def _stretches(blocks: Iterable[tuple[bytes, int]]) -> Iterator[_Stretch]:
+    """The lines of a file; what would keep others from being plain, at its begin and its end, stands alone."""
+    for number, (block, line) in enumerate(blocks):
+        begin = _end_of_configuration(block) if not number else 0
+        end = _begin_of_torn_line(block)
+        if begin:
+            yield _Stretch(block[:begin], line, head=True)
+        if begin < end:
+            body, first = block[begin:end], line + newlines(block[:begin])
+            yield _Stretch(body, first, fast.parse(body, first))
+        if end < len(block):
+            yield _Stretch(block[end:], line + newlines(block))
+
+
+def _end_of_configuration(block: bytes) -> int:
+    """Where the first row ends, if it is a configuration; else 0."""
+    begin = len(block) - len(block.lstrip())
+    found = _decode(_first_line(block[begin:]))
+    if found is None or not found.rows or _config_of(found.rows[0], first=True) is None:
+        return 0
+    return block.find(b"\n", begin) + 1 or len(block)
+
+
+def _begin_of_torn_line(block: bytes) -> int:
+    """Where the last line begins, if it has no end and is no row; else the length of the block."""
+    if block.endswith(b"\n"):
+        return len(block)
+    begin = block.rfind(b"\n") + 1
+    found = _decode(block[begin:].decode("utf-8", "replace"))
+    return len(block) if found is not None and found.rows and not found.torn else begin
 
 
 @dataclass(slots=True)
@@ -175,7 +239,7 @@ class _Reader:
     read_lines: int = 0
     foreign: int = 0  # lines of text without an object, of which nothing was taken
     foreign_line: int = 0
-    first: bool = True
+    first: bool = False  # the next row is the file's first
     _rows: list[Mapping[str, Any]] = field(default_factory=list)
     _lines: list[int] = field(default_factory=list)
 
@@ -191,25 +255,20 @@ class _Reader:
                 yield from self._flush()
         yield from self._flush()
 
-    def lines(self, block: bytes, line: int) -> Iterator[Record]:
-        """The lines of a block."""
-        while self.first and block:  # the first row may be the configuration
-            head, _, rest = block.partition(b"\n")
-            found = _decode(head.decode("utf-8", "replace"))
-            if head.strip() and (found is None or not found.rows or _config_of(found.rows[0], first=True) is None):
-                self.first = False
-                break
-            yield from self._line_by_line(head, line, last=False)
-            block, line = rest, line + 1
-        parsed = fast.parse(block, line) if block and not block.isspace() else None
-        if parsed is not None and not _holds_config(parsed[0]):
-            self.read_lines += len(parsed[0])
-            yield from self.points.add(parsed[0])
-            yield from logged_batches(parsed[1], self.points.steps)
-        elif block:
-            yield from self._line_by_line(block, line, last=not block.endswith(b"\n"))
+    def lines(self, stretch: _Stretch) -> Iterator[Record]:
+        """Consecutive lines."""
+        parsed = stretch.parsed
+        self.first = stretch.head
+        if parsed is not None and not _holds_config(parsed.block):
+            self.read_lines += len(parsed.block)
+            yield from self.points.add(parsed.block)
+            if parsed.frame is not None:
+                yield from logged_batches(parsed.frame, self.points.steps)
+        else:
+            yield from self._line_by_line(stretch.text, stretch.line)
 
-    def _line_by_line(self, block: bytes, line: int, last: bool) -> Iterator[Record]:
+    def _line_by_line(self, block: bytes, line: int) -> Iterator[Record]:
+        last = not block.endswith(b"\n")
         texts = block.decode("utf-8", "replace").split("\n")
         for number, raw in enumerate(texts, line):
             if not raw or raw.isspace():
