@@ -15,6 +15,7 @@ from types import ModuleType
 
 from trainforensics import registry
 from trainforensics.errors import UsageError
+from trainforensics.importers import indexmap
 from trainforensics.importers.base import Head, read_head
 from trainforensics.importers.table import columns_of
 from trainforensics.model import Checkpoint, Skipped
@@ -283,7 +284,7 @@ def _candidate(folder: _Folder, walk: _Walk) -> Candidate | None:
 def _claim(path: Path, label: str, walk: _Walk, given: bool) -> SourceFile | None:
     """The surest importer of a file, or None with the reason noted."""
     suffix = path.suffix.lower()
-    if suffix in _WEIGHTS and not given:
+    if suffix in _WEIGHTS and not given and not indexmap.is_part(path.name):
         walk.skip(path, "weights or optimiser state, not a log")
         return None
     if suffix in _NOT_LOGS and not given:

@@ -3,9 +3,11 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
-from factories import make_signals
+from factories import make_curve, make_signals
 
-from trainforensics.blame.manifest import Manifest, align, open_manifest
+from trainforensics.blame.alignment import align
+from trainforensics.blame.manifest import Manifest, open_manifest
+from trainforensics.signals import Signals
 
 
 def grid(first: int, last: int, cadence: int = 1) -> np.ndarray:
@@ -109,3 +111,77 @@ def test_a_manifest_of_every_step_needs_no_word() -> None:
 def test_ranges_that_are_multiples_are_named(last: int, log: np.ndarray, says: str) -> None:
     assert says in noted([*range(last + 1)], log)
     assert "as far as" not in noted([*range(last + 1)], log[: int(0.7 * len(log))])
+
+
+# --- manifests that count samples or tokens instead of steps ---------------------------------------------------------
+
+
+def sampled(step: np.ndarray, count: np.ndarray, name: str = "consumed samples") -> Signals:
+    loss = make_curve(np.ones(len(step)), step=step)
+    return make_signals([loss, make_curve(count, "tokens_seen", name=name, step=step, series_id=1)])
+
+
+def shards_of(signals: Signals, frame: pl.LazyFrame, after: int, upto: int) -> list[str]:
+    manifest = open_manifest(signals, frame)
+    assert isinstance(manifest, Manifest), manifest
+    rows = manifest.rows(after, upto)
+    assert rows["at"].is_between(after + 1, upto).all()
+    return rows["shard"].to_list()
+
+
+@pytest.mark.parametrize("counts_its_own", [False, True])
+def test_rows_by_consumed_samples_reach_their_step(counts_its_own: bool) -> None:
+    signals = sampled(np.arange(1, 101), 8 * np.arange(1, 101))
+    frame = pl.LazyFrame(
+        {"consumed_samples": 8 * (np.arange(100) + counts_its_own), "shard": [str(i) for i in range(1, 101)]}
+    )
+    assert shards_of(signals, frame, 41, 43) == ["42", "43"]
+    manifest = open_manifest(signals, frame)
+    assert isinstance(manifest, Manifest)
+    assert (manifest.first, manifest.last, manifest.alignment.slack) == (1, 100, 0)
+    assert "consumed_samples" in manifest.alignment.note
+
+
+def test_sample_ranges_meet_a_ramped_up_batch_logged_every_ten_steps() -> None:
+    batch = np.repeat([4, 8, 16], [30, 30, 40])
+    edge = np.append(0, np.cumsum(batch))
+    step = np.arange(10, 101, 10)
+    frame = pl.LazyFrame({"sample_start": edge[:-1], "sample_end": edge[1:], "shard": [str(i) for i in range(1, 101)]})
+    signals = sampled(step, edge[step])
+    assert shards_of(signals, frame, 30, 40) == [str(i) for i in range(31, 41)]
+    assert shards_of(signals, frame, 60, 70) == [str(i) for i in range(61, 71)]
+
+
+def test_a_row_a_sample_reaches_its_step() -> None:
+    signals = sampled(np.arange(1, 51), 4 * np.arange(1, 51))
+    frame = pl.LazyFrame({"sample_start": np.arange(200), "shard": [str(i) for i in range(200)]})
+    assert shards_of(signals, frame, 9, 10) == ["36", "37", "38", "39"]
+
+
+def test_consumed_tokens_and_a_configured_batch() -> None:
+    signals = make_signals({"train_loss": np.ones(50)}, config={"global_batch_size": 4, "seq_length": 128})
+    frame = pl.LazyFrame({"consumed_tokens": 512 * np.arange(50), "shard": [str(i) for i in range(1, 51)]})
+    assert shards_of(signals, frame, 9, 10) == ["10"]
+
+
+def test_rows_that_begin_late_may_be_a_step_off_and_say_so() -> None:
+    signals = sampled(np.arange(1, 101), 8 * np.arange(1, 101))
+    frame = pl.LazyFrame({"consumed_samples": 8 * np.arange(50, 90), "shard": ["a"] * 40})
+    manifest = open_manifest(signals, frame)
+    assert isinstance(manifest, Manifest)
+    assert manifest.alignment.slack == 1
+
+
+def test_samples_prove_what_unproven_steps_do_not() -> None:
+    signals = sampled(np.arange(1, 101), 8 * np.arange(1, 101))
+    frame = pl.LazyFrame(
+        {"step": np.arange(300, 380), "consumed_samples": 8 * np.arange(80), "shard": [str(i) for i in range(1, 81)]}
+    )
+    assert shards_of(signals, frame, 9, 10) == ["10"]
+
+
+def test_samples_that_the_log_does_not_know_are_said() -> None:
+    frame = pl.LazyFrame({"consumed_samples": [0, 8], "shard": ["a", "b"]})
+    assert "not known" in str(open_manifest(make_signals({"train_loss": np.ones(10)}), frame))
+    far = pl.LazyFrame({"consumed_samples": [80_000, 80_008], "shard": ["a", "b"]})
+    assert "share nothing" in str(open_manifest(sampled(np.arange(1, 11), 8 * np.arange(1, 11)), far))

@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from trainforensics.blame.described import accumulation_steps
+from trainforensics.blame.grid import log_grid
 from trainforensics.blame.logged import logged_manifest
-from trainforensics.blame.manifest import KEYS, Manifest, accumulation_steps, log_grid, open_manifest
+from trainforensics.blame.manifest import KEYS, Manifest, open_manifest
+from trainforensics.blame.megatron import index_maps
 from trainforensics.blame.movers import RankMove, departed, first_mover
 from trainforensics.blame.sampler import reconstruct
 from trainforensics.blame.suspects import TYPES, Candidate, Marks, Neighbourhood, recurring
@@ -135,10 +138,14 @@ def find_manifest(signals: Signals, batches: pl.LazyFrame | None) -> Manifest | 
     inside = logged_manifest(signals)
     if inside is not None:
         return open_manifest(signals, inside)
+    mapped = index_maps(signals)
+    if isinstance(mapped, Manifest):
+        return mapped
     rebuilt = reconstruct(signals)
-    if rebuilt is not None:
-        return open_manifest(signals, rebuilt, "reconstructed")
-    return logged
+    if isinstance(rebuilt, Manifest):
+        return rebuilt
+    reasons = (logged if batches is not None else None, mapped, rebuilt)
+    return "; ".join(reason for reason in reasons if reason) or logged
 
 
 def _units(manifest: Manifest, grid: Ints) -> Units:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+ACCUMULATION_KEYS = ("gradient_accumulation_steps", "gradient_accumulation", "grad_accum", "accumulate_grad_batches")
+
 
 def flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """(dotted key, value) of every leaf; lists and empty mappings are leaves."""
@@ -33,3 +35,20 @@ def matching(config: Mapping[str, Any], pattern: str) -> Iterator[tuple[str, Any
     """Every (key, value) whose key's last part matches a pattern as a whole."""
     found = re.compile(pattern, re.IGNORECASE)
     return ((key, value) for key, value in flat(config) if found.fullmatch(leaf(key)))
+
+
+def whole(value: Any) -> int | None:
+    """A whole number, also where it is written as text or as a float; None for anything else."""
+    if isinstance(value, bool):
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return int(value if isinstance(value, int) else number) if number.is_integer() else None
+
+
+def accumulation_steps(config: Mapping[str, Any]) -> int:
+    """Micro-batches per optimiser step as the configuration states them, 1 where it does not."""
+    value = setting(config, ACCUMULATION_KEYS)
+    return max(1, int(value)) if isinstance(value, int | float) else 1

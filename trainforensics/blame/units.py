@@ -38,11 +38,16 @@ class Units:
 
     @cached_property
     def rows(self) -> int:
-        """Rows of the manifest."""
+        """Rows of the manifest; where each lists very many documents, as many as it lists documents."""
+        if self.manifest.documents is not None:
+            return self.manifest.documents.appearances
         return int(self.manifest.frame.select(pl.len()).collect().item())
 
     def held(self, key: str, names: Sequence[str]) -> dict[str, Ints]:
         """For each named shard, document or domain the sorted units that hold it."""
+        if key == "doc" and self.manifest.documents is not None:
+            steps = self.manifest.documents.steps_of(list(names))
+            return {name: np.unique(self.of(at)) for name, at in steps.items()}
         frame = self.manifest.keyed(key).filter(pl.col(key).is_in(list(names))).with_columns(self._unit())
         table = frame.select(key, "unit").unique().group_by(key).agg(pl.col("unit").sort()).collect(engine="streaming")
         return {name: units.to_numpy() for name, units in zip(table[key].to_list(), table["unit"], strict=True)}
@@ -63,10 +68,15 @@ class Units:
         events = events[events < len(self.grid)]
         if not len(events):
             return self.manifest.frame.head(0).collect()
-        return self.manifest.frame.filter(self._inside(events) & holds).collect().sort("at", maintain_order=True)
+        frame = self.manifest.frame.filter(self._inside(events))
+        if self.manifest.documents is not None:
+            frame = frame.collect().lazy()  # so that the rows of no other step are made only to be filtered out
+        return frame.filter(holds).collect().sort("at", maintain_order=True)
 
     def looked_at(self, key: str) -> int:
         """How many different names the manifest holds; estimated for documents of manifests beyond `EXACT_ROWS`."""
+        if key == "doc" and self.manifest.documents is not None:
+            return self.manifest.documents.count
         count = pl.col(key).approx_n_unique() if key == "doc" and self.rows > EXACT_ROWS else pl.col(key).n_unique()
         return int(self.manifest.keyed(key).select(count).collect(engine="streaming").item())
 

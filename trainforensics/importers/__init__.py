@@ -8,6 +8,7 @@ _FORMATS = (
     "jsonlogs.trainer_state",
     "table",
     "manifest",
+    "indexmap",
     "runconfig",
     "console",
 )
