@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +55,10 @@ def write_scalars(path: Path, steps: Iterable[int], tag: str = "train/loss", off
     return path
 
 
-def write_wandb_run(folder: Path, run_id: str, lines: Iterable[Row], offset: float = 0.0) -> Path:
-    """An offline run's folder as W&B leaves it: the .wandb file and files/config.yaml."""
+def write_wandb_run(
+    folder: Path, run_id: str, lines: Iterable[Row], offset: float = 0.0, printed: Callable[[Row], str] | None = None
+) -> Path:
+    """An offline run's folder as W&B leaves it: files/config.yaml and the log, with what was `printed` at each row."""
     from wandb.proto import wandb_internal_pb2  # noqa: PLC0415
 
     start = wandb_internal_pb2.Record(num=1)
@@ -66,6 +68,10 @@ def write_wandb_run(folder: Path, run_id: str, lines: Iterable[Row], offset: flo
     for number, line in enumerate(lines):
         row = {"_step": line["step"], "_timestamp": START_TIME + offset + number, "train/loss": line["loss"]}
         records.append(history_record(row, number + 2))
+        if printed is not None:
+            records.append(wandb_internal_pb2.Record())
+            records[-1].output_raw.line = printed(line)
+            records[-1].output_raw.output_type = wandb_internal_pb2.OutputRawRecord.STDOUT
     (folder / "files").mkdir(parents=True)
     (folder / "files" / "config.yaml").write_text(f"learning_rate:\n  value: 0.1\nname:\n  value: {run_id}\n")
     path = folder / f"run-{run_id}.wandb"

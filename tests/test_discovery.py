@@ -164,6 +164,18 @@ def test_our_own_output_is_not_read(tmp_path: Path) -> None:
     assert reasons(discovery)["out"] == "output of trainforensics"
 
 
+def test_logs_of_the_wandb_client_are_none_of_the_run(tmp_path: Path) -> None:
+    folder = tmp_path / "run" / "wandb" / "offline-run-20250101_000000-abc"
+    for name in ("logs/debug.log", "logs/debug-internal.log", "logs/debug-core.log", "files/debug_me.log"):
+        log(folder / name)
+    log(folder.parent / "debug-cli.me.log")
+    log(tmp_path / "run" / "debug.log")
+    kept = ["debug.log", f"wandb/{folder.name}/files/debug_me.log"]
+    assert found(discover([tmp_path / "run"])) == {"run": kept}
+    assert len(reasons(discover([tmp_path / "run"]))) == 4
+    assert found(discover([folder / "logs" / "debug.log"])) == {"debug.log": ["debug.log"]}
+
+
 def test_a_path_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such file or folder"):
         discover([tmp_path / "nowhere"])

@@ -53,6 +53,7 @@ _CHECKPOINT = re.compile(r"^(checkpoint|ckpt|global_?step|iter|step|model|state|
 _RANK_FOLDER = re.compile(r"^rank[-_]?\d+$", re.IGNORECASE)
 _SPLIT_FOLDERS = frozenset({"train", "training", "val", "valid", "validation", "eval", "evaluation", "test"})
 _WANDB_RUN = re.compile(r"^(?:offline-)?run-\d{8}_\d{6}-\w+$")
+_WANDB_CLIENT = re.compile(r"^(?:debug(?:-internal|-core|-cli\..+)?|core-debug.*)\.log$")
 _HYDRA = ".hydra"  # where Hydra keeps a run's configuration
 _HF_RUN_DATE = re.compile(r"^[A-Z][a-z]{2}\d{2}_\d{2}-\d{2}-\d{2}_")
 
@@ -287,6 +288,9 @@ def _claim(path: Path, label: str, walk: _Walk, given: bool) -> SourceFile | Non
     if suffix in _WEIGHTS and not given and not indexmap.is_part(path.name):
         walk.skip(path, "weights or optimiser state, not a log")
         return None
+    if not given and _WANDB_CLIENT.match(path.name) and any(map(_is_wandb, path.parents)):
+        walk.skip(path, "what the W&B client says of itself")
+        return None
     if suffix in _NOT_LOGS and not given:
         walk.skip(path, f"not a log ({suffix})")
         return None
@@ -305,6 +309,10 @@ def _claim(path: Path, label: str, walk: _Walk, given: bool) -> SourceFile | Non
     confidence, importer = claims[0]
     near = tuple(other.FORMAT for claim, other in claims[1:] if confidence - claim < _NEAR)
     return SourceFile(path, _text(label), importer.FORMAT, confidence, near)
+
+
+def _is_wandb(folder: Path) -> bool:
+    return folder.name == "wandb" or _WANDB_RUN.match(folder.name) is not None
 
 
 def _claims(head: Head) -> Iterator[tuple[float, ModuleType]]:

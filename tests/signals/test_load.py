@@ -67,6 +67,36 @@ def test_the_same_metric_twice_is_judged_once_and_listed_twice(run: Path, tmp_pa
     assert not judged.warnings
 
 
+@pytest.mark.parametrize("decimals", [2, 3])
+def test_a_metric_printed_with_few_digits_is_still_the_same(run: Path, tmp_path: Path, decimals: int) -> None:
+    write_jsonl(run / "metrics.jsonl", rows(range(100)))
+    text = "".join(f"step {row['step']} loss {row['loss']:.{decimals}f}\n" for row in rows(range(100))[::5])
+    (run / "train.log").write_text(text)
+    judged = judge_series(imported(tmp_path / "store", run)["run"], Settings())
+    assert [len(curve) for curve in judged.signals.curves("train_loss")] == [100]
+    assert not judged.warnings
+
+
+@pytest.mark.parametrize(("shift", "word"), [(1, "higher"), (-1, "lower")])
+def test_one_that_counts_its_steps_from_1_is_the_same_metric(run: Path, tmp_path: Path, shift: int, word: str) -> None:
+    write_jsonl(run / "metrics.jsonl", rows(range(10, 110)))
+    write_csv(run / "table.csv", [{**row, "step": row["step"] + shift} for row in rows(range(10, 120))][20:])
+    judged = judge_series(imported(tmp_path / "store", run)["run"], Settings())
+    (loss,) = judged.signals.curves("train_loss")
+    assert loss.step.tolist() == list(range(10, 120))
+    assert loss.value.tolist() == pytest.approx([row["loss"] for row in rows(range(10, 120))])
+    (warning,) = judged.warnings
+    assert f"steps {word} by 1" in warning.message
+
+
+def test_a_constant_is_no_proof_of_other_steps(run: Path, tmp_path: Path) -> None:
+    write_jsonl(run / "metrics.jsonl", [{"step": i, "loss": 1.0} for i in range(0, 100, 10)])
+    write_csv(run / "table.csv", [{"step": i, "loss": 1.0} for i in range(0, 100, 5)])
+    judged = judge_series(imported(tmp_path / "store", run)["run"], Settings())
+    assert [len(curve) for curve in judged.signals.curves("train_loss")] == [20]
+    assert not judged.warnings
+
+
 def test_sources_that_disagree_are_said_to(run: Path, tmp_path: Path) -> None:
     write_jsonl(run / "metrics.jsonl", rows(range(100)))
     write_csv(run / "log.csv", rows(range(100), seed=3))

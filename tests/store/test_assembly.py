@@ -3,20 +3,23 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from logs import imported, rows, write_csv, write_jsonl, write_scalars, write_wandb_run
+from logs import Row, imported, rows, write_csv, write_jsonl, write_scalars, write_wandb_run
+from logwriters import write_wandb
 
 from trainforensics.config import Settings
-from trainforensics.discovery import SourceFile
+from trainforensics.discovery import SourceFile, discover
 from trainforensics.importers.base import Points
-from trainforensics.model import Segment
-from trainforensics.signals.load import load
+from trainforensics.model import Axis, Segment
+from trainforensics.signals.load import judge_series, load
 from trainforensics.store import staging
 from trainforensics.store.assembly import assemble
+from trainforensics.store.reader import StoredRun, runs_of
+from trainforensics.store.writer import import_candidates
 
 
 @pytest.fixture
@@ -231,3 +234,79 @@ def test_sub_folders_of_a_writer_are_part_of_the_names_once(run: Path, tmp_path:
     write_jsonl(run / "eval" / "metrics.jsonl", rows(range(0, 50, 10)))
     stored = imported(tmp_path / "store", run)["run"]
     assert {s.series.name for s in stored.series} == {"lr", "Loss_val/Loss", "eval/loss"}
+
+
+def spoken(row: Row) -> str:
+    noise = row["step"] % 7
+    return f"step {row['step']} loss {row['loss']:.3f} grad_norm {1 + noise / 10:.2f}\nsaved checkpoint {row['step']}\n"
+
+
+WANDB_FOLDER = "wandb/offline-run-20250101_000000-aaa111"
+
+
+def test_what_a_wandb_run_printed_is_a_source_of_its_run(run: Path, tmp_path: Path) -> None:
+    write_wandb_run(run / "a", "aaa111", rows(range(100)), printed=spoken)
+    write_wandb_run(run / "b", "bbb222", rows(range(100), seed=1), printed=lambda _: "restarted\n")
+    stored = imported(tmp_path / "store", run)
+    first, second = stored["run/a"], stored["run/b"]
+    assert {(s.path, s.format, s.points) for s in first.sources if s.points} == {
+        ("run-aaa111.wandb", "wandb-offline", 100),
+        ("run-aaa111.wandb#console", "console", 200),
+    }
+    assert first.axis == Axis("_step", "step")
+    assert len([event for event in first.events if event.kind == "checkpoint-saved"]) == 100
+    judged = judge_series(first, Settings())
+    assert {(s.name, s.twin_of) for s in judged.series} == {
+        ("train/loss", None),
+        ("loss", "train/loss (run-aaa111.wandb)"),
+        ("grad_norm", None),
+    }
+    assert [source.points for source in second.sources if "wandb" in source.path] == [100, 0]
+    assert {event.kind for event in second.events} == {"start", "restart"}
+
+
+@pytest.mark.parametrize(("lines", "counts"), [(100, "#console"), (60, "#console"), (300, "output.log")])
+def test_of_the_text_in_the_log_and_beside_it_one_counts(run: Path, tmp_path: Path, lines: int, counts: str) -> None:
+    folder = run / WANDB_FOLDER
+    write_wandb_run(folder, "aaa111", rows(range(100)), printed=spoken)
+    (folder / "files" / "output.log").write_text("".join(map(spoken, rows(range(lines)))))
+    made = import_candidates(discover([run]).candidates, tmp_path / "store", {})
+    stored = StoredRun(runs_of(tmp_path / "store")["run"])
+    (text,) = [source.path for source in stored.sources if source.format == "console"]
+    assert text.endswith(counts)
+    assert len([event for event in stored.events if event.kind == "checkpoint-saved"]) == max(lines, 100)
+    assert [entry.reason for entry in made.skipped] == (
+        [f"repeats {WANDB_FOLDER}/run-aaa111.wandb#console"] if counts == "#console" else []
+    )
+
+
+def test_output_beside_a_log_without_text_is_read(run: Path, tmp_path: Path) -> None:
+    folder = run / WANDB_FOLDER
+    write_wandb_run(folder, "aaa111", rows(range(100)))
+    (folder / "files" / "output.log").write_text("".join(map(spoken, rows(range(100)))))
+    stored = imported(tmp_path / "store", run)["run"]
+    assert {PurePath(source.path).name: source.points for source in stored.sources} == {
+        "run-aaa111.wandb": 100,
+        "output.log": 200,
+        "config.yaml": 0,
+    }
+    (loss,) = judge_series(stored, Settings()).signals.curves("train_loss")
+    assert (len(loss), loss.segment.max()) == (100, 0)
+
+
+def test_text_without_a_history_is_the_run(run: Path, tmp_path: Path) -> None:
+    from wandb.proto import wandb_internal_pb2  # noqa: PLC0415
+
+    records = [wandb_internal_pb2.Record() for _ in range(51)]
+    records[0].config.update.add(key="lr", value_json="0.1")
+    for record, row in zip(records[1:], rows(range(0, 500, 10)), strict=True):
+        record.output_raw.line = spoken(row)
+    run.mkdir()
+    write_wandb(run / "run-aaa111.wandb", records)
+    (stored,) = imported(tmp_path / "store", run).values()
+    assert stored.axis == Axis("step", "step")
+    assert stored.config["lr"] == 0.1
+    assert {source.path: source.points for source in stored.sources} == {
+        "run-aaa111.wandb": 0,
+        "run-aaa111.wandb#console": 100,
+    }

@@ -1,4 +1,4 @@
-"""One module a log format; `base` holds the protocol, `rows/` what row-shaped formats share."""
+"""One module a log format. Shared: `base` (the protocol), `rows/` (row-shaped logs), `printed/` (console text)."""
 
 _FORMATS = (
     "tensorboard",

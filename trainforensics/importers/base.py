@@ -89,7 +89,20 @@ class Identity:
     run: str = ""
 
 
-Record = Points | Batches | Event | Config | Axis | Identity | ReadWarning
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """A record of a log within the file, which is a source of its own: its format, as console text in a W&B run."""
+
+    format: str
+    record: Points | Event | Config | Axis | ReadWarning
+
+
+Record = Points | Batches | Event | Config | Axis | Identity | ReadWarning | Inner
+
+
+def inner_label(label: str, format_: str) -> str:
+    """How results name a log within the file `label`."""
+    return f"{label}#{format_}"
 
 
 @dataclass(frozen=True, slots=True)

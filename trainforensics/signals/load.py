@@ -13,12 +13,12 @@ from trainforensics.config import Settings
 from trainforensics.model import Checkpoint, ReadWarning, Series, SeriesSummary
 from trainforensics.signals.curve import Curve
 from trainforensics.signals.run import Signals
+from trainforensics.store.agreement import Agreement, agreement
 from trainforensics.store.reader import StoredPoints, StoredRun, StoredSeries
 
 _SAVED = frozenset({"checkpoint", "checkpoint-saved"})
 _NAMED_STEP = re.compile(r"(?:checkpoint|ckpt|global_?step|iter(?:ation)?|step)[-_=: ]*0*(\d+)", re.IGNORECASE)
 _SAME = 0.8  # share of common steps that must agree for two sources to have logged the same metric
-_TOLERANCE = 2e-3  # four decimals of a loss near 0.1, the coarsest rounding that common loggers use
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,15 +173,18 @@ def _set_twins_aside(streams: Sequence[_Stream]) -> tuple[list[Curve], dict[int,
     for group in groups.values():
         heads: list[_Stream] = []
         for stream in sorted(group, key=lambda s: -len(s.curve)):
-            head = next(
-                (h for h in heads if h.curve.series.source != stream.curve.series.source and _same(h, stream)), None
-            )
+            shifts = ((head, _shift(head, stream)) for head in heads)
+            head, shift = next(((head, shift) for head, shift in shifts if shift is not None), (None, 0))
             if head is None:
                 heads.append(stream)
                 continue
-            heads[heads.index(head)] = replace(head, curve=_extended(head.curve, stream.curve))
+            moved = replace(stream.curve, step=stream.curve.step + shift)
+            heads[heads.index(head)] = replace(head, curve=_extended(head.curve, moved))
             spokesman = f"{head.curve.name} ({head.curve.series.source})"
             twins |= dict.fromkeys(stream.members, spokesman)
+            if shift:
+                message = f"{stream.curve.name} is {spokesman} with steps {'lower' if shift > 0 else 'higher'} by 1"
+                warnings.append(ReadWarning("cross-check", stream.curve.series.source, message))
         warnings += _disagreements(heads)
         judged += [head.curve for head in heads]
     return judged, twins, warnings
@@ -193,16 +196,16 @@ def _metric(series: Series) -> object:
     return (series.role or series.name, *place)
 
 
-def _same(a: _Stream, b: _Stream) -> bool:
-    share = _agreement(a.curve, b.curve)
-    return share is not None and share >= _SAME
-
-
-def _agreement(a: Curve, b: Curve) -> float | None:
-    steps, left, right = np.intersect1d(a.step, b.step, return_indices=True)
-    if len(steps) < 2:
+def _shift(a: _Stream, b: _Stream) -> int | None:
+    """By how much the steps of b must be raised for it to be the metric a of another source; None where it is not."""
+    if a.curve.series.source == b.curve.series.source:
         return None
-    return float(np.mean(np.isclose(a.value[left], b.value[right], rtol=_TOLERANCE, atol=1e-6, equal_nan=True)))
+    found = _agreement(a.curve, b.curve)
+    return found.shift if found.common > 1 and found.share >= _SAME else None
+
+
+def _agreement(a: Curve, b: Curve) -> Agreement:
+    return agreement((a.step, a.value), (b.step, b.value))
 
 
 def _extended(curve: Curve, twin: Curve) -> Curve:
@@ -225,10 +228,10 @@ def _disagreements(heads: Sequence[_Stream]) -> Iterable[ReadWarning]:
     for other in heads[1:]:
         if other.curve.name != first.name or other.curve.series.source == first.series.source:
             continue
-        share = _agreement(first, other.curve)
-        if share is not None:
+        found = _agreement(first, other.curve)
+        if found.common > 1:
             message = (
-                f"{first.name} agrees with {first.series.source} on {share:.0%} of the common steps; "
+                f"{first.name} agrees with {first.series.source} on {found.share:.0%} of the common steps; "
                 f"both are judged as separate series"
             )
             yield ReadWarning("cross-check", other.curve.series.source, message)

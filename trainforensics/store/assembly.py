@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from trainforensics import roles
 from trainforensics.importers.base import EMPTY, NO_TIME, NULL
 from trainforensics.model import Checkpoint
+from trainforensics.store.agreement import agreement
 from trainforensics.store.staging import Block, SeriesStats, Staged
 
 Relation = Literal["first", "continues", "repeats", "rank", "part"]
@@ -40,9 +41,9 @@ _SILENT_FOLDER = re.compile(
 _COMPARED_POINTS = 20_000
 _AGREE = 0.6  # share of common steps that must carry the same value: a replay after a restart may differ
 _INTERLEAVED = 0.05  # share of backward steps beyond which a series is unordered rather than restarted
+_WHOLE = 0.95  # of the points of a copy that a text must have to stand for it
 _FEW_RESTARTS = 8  # as many are restarts however short the series
 _FALSE_START = 0.1  # a life that got less far than this share of the next was given up and begun again
-_TOLERANCE = 2e-3  # four decimals of a loss near 0.1, the coarsest rounding that common loggers use
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,8 @@ def assemble(name: str, staged: Sequence[Staged]) -> list[Plan]:
     units = [unit for source in staged for unit in _units(source)]
     own = [unit for unit in units if unit.run or unit.rows]
     groups: list[list[Member]] = []
-    for unit in sorted((unit for unit in units if not (unit.run or unit.rows)), key=_started):
+    whole = (unit for unit in units if not (unit.run or unit.rows))
+    for unit in sorted(whole, key=lambda unit: (unit.staged.is_inner, *_started(unit))):
         _place(unit, groups)
     plans = [_plan(name, group, len(groups) > 1 or bool(own)) for group in groups]
     counts: dict[str, int] = {}
@@ -150,6 +152,22 @@ def assemble(name: str, staged: Sequence[Staged]) -> list[Plan]:
         reason = f"one run of the export {unit.label}" if unit.run else f"{unit.label} begins anew here"
         plans.append(Plan(f"{base}#{unit.run or counts[unit.label]}", [Member(unit, "first", 0, 0)], reason))
     return plans
+
+
+def echoes(staged: Sequence[Staged]) -> dict[Staged, str]:
+    """Sources that repeat another of the candidate, and what they repeat.
+
+    W&B keeps what a run printed in its log and, as a terminal would have shown it, in output.log beside it. The former
+    counts, unless part of it was lost.
+    """
+    found: dict[Staged, str] = {}
+    for inner in (log for log in staged if log.is_inner):
+        folder = inner.source.path.parent
+        for log in staged:
+            if log.source.path in (folder / "output.log", folder / "files" / "output.log"):
+                whole = inner.points >= _WHOLE * log.points
+                found[log if whole else inner] = (inner if whole else log).source.label
+    return found
 
 
 def _plan(name: str, group: list[Member], split: bool) -> Plan:
@@ -203,8 +221,11 @@ def _relate(a: Unit, b: Unit) -> Relation | None:
         return "part" if _same_subject(a, b) else None
     main = a.stats[a.main].name
     share = _agreement(a, b, main if main in common else common[0])
-    if share is not None and share >= _AGREE and not _follows(a, b):
+    same_file = a.staged.source.path == b.staged.source.path
+    if share is not None and share >= _AGREE and (same_file or not _follows(a, b)):
         return "repeats"
+    if same_file:
+        return "part"
     if _continues(a, b) or (a.identity is not None and a.identity == b.identity):
         return "continues"
     return "part" if a.staged.source.format != b.staged.source.format and _same_subject(a, b) else None
@@ -241,11 +262,10 @@ def _continues(a: Unit, b: Unit) -> bool:
 def _agreement(a: Unit, b: Unit, tag: str) -> float | None:
     """Share of common steps on which a series has the same value; None where the two share too few steps."""
     ours, theirs = read_series(a, tag), read_series(b, tag)
-    steps, left, right = np.intersect1d(ours[0], theirs[0], return_indices=True)
-    if len(steps) < 3 or len(steps) < 0.05 * min(len(ours[0]), len(theirs[0])):
+    found = agreement(ours, theirs)
+    if found.common < 3 or found.common < 0.05 * min(len(ours[0]), len(theirs[0])):
         return None
-    same = np.isclose(ours[1][left], theirs[1][right], rtol=_TOLERANCE, atol=1e-6, equal_nan=True)
-    return float(np.mean(same))
+    return found.share
 
 
 def read_series(unit: Unit, tag: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

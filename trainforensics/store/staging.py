@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,20 @@ import polars as pl
 from numpy.typing import NDArray
 
 from trainforensics.discovery import SourceFile
-from trainforensics.importers.base import EMPTY, NO_TIME, NULL, VALUE, Batches, Config, Identity, Points, Source
+from trainforensics.importers.base import (
+    EMPTY,
+    NO_TIME,
+    NULL,
+    VALUE,
+    Batches,
+    Config,
+    Identity,
+    Inner,
+    Points,
+    Record,
+    Source,
+    inner_label,
+)
 from trainforensics.model import Axis, Event, ReadWarning
 
 if TYPE_CHECKING:
@@ -138,7 +151,10 @@ class SeriesStats:
 
 @dataclass(slots=True, eq=False)
 class Staged:
-    """What one source held. `series` is indexed by the spool's local series ids."""
+    """What one source held. `series` is indexed by the spool's local series ids, `ids` gives them.
+
+    `inner`: the logs within its file, by format; each is a source of its own, a part of the same run (`is_inner`).
+    """
 
     source: SourceFile
     spool: Spool
@@ -149,6 +165,9 @@ class Staged:
     identities: dict[str, str] = field(default_factory=dict)
     axis: Axis | None = None
     warnings: list[ReadWarning] = field(default_factory=list)
+    ids: dict[tuple[str, str, int | None], int] = field(default_factory=dict)
+    inner: dict[str, Staged] = field(default_factory=dict)
+    is_inner: bool = False
 
     @property
     def points(self) -> int:
@@ -187,24 +206,15 @@ def stage(importer: ModuleType, source: SourceFile, folder: Path, stem: str, opt
     """Stream a source into `folder`. An importer that fails midway costs what follows, with a warning."""
     staged = Staged(source, Spool(folder, stem))
     parts = _BatchParts(folder, stem)
-    ids: dict[tuple[str, str, int | None], int] = {}
     try:
         for record in importer.read(Source(source.path, source.label, options)):
             match record:
-                case Points():
-                    _add_points(staged, ids, record)
                 case Batches():
                     parts.add(record.table)
-                case Event():
-                    staged.events.append(record)
-                case Config():
-                    staged.config = {**record.values, **staged.config}
-                case Identity():
-                    staged.identities[record.run] = record.run_id
-                case Axis():
-                    staged.axis = staged.axis or record
-                case ReadWarning():
-                    staged.warnings.append(record)
+                case Inner():
+                    _add(_inner(staged, record.format, folder, stem), record.record)
+                case _:
+                    _add(staged, record)
     except (Exception, pl.exceptions.PanicException) as error:
         staged.warnings.append(
             ReadWarning(
@@ -212,7 +222,8 @@ def stage(importer: ModuleType, source: SourceFile, folder: Path, stem: str, opt
             )
         )
     finally:
-        staged.spool.finish()
+        for log in (staged, *staged.inner.values()):
+            log.spool.finish()
         parts.finish()
     staged.batches = parts.paths
     if source.others:
@@ -222,9 +233,35 @@ def stage(importer: ModuleType, source: SourceFile, folder: Path, stem: str, opt
     return staged
 
 
-def _add_points(staged: Staged, ids: dict[tuple[str, str, int | None], int], points: Points) -> None:
+def _inner(staged: Staged, format_: str, folder: Path, stem: str) -> Staged:
+    """The log of a format within a source's file."""
+    if format_ not in staged.inner:
+        source = replace(staged.source, label=inner_label(staged.source.label, format_), format=format_, others=())
+        log = Staged(source, Spool(folder, f"{stem}-{format_}"), identities=staged.identities, is_inner=True)
+        staged.inner[format_] = log
+    return staged.inner[format_]
+
+
+def _add(staged: Staged, record: Record) -> None:
+    match record:
+        case Points():
+            _add_points(staged, record)
+        case Event():
+            staged.events.append(record)
+        case Config():
+            staged.config = {**record.values, **staged.config}
+        case Identity():
+            staged.identities[record.run] = record.run_id
+        case Axis():
+            staged.axis = staged.axis or record
+        case ReadWarning():
+            staged.warnings.append(record)
+
+
+def _add_points(staged: Staged, points: Points) -> None:
     if not len(points.step):
         return
+    ids = staged.ids
     key = (points.run, points.name, points.rank)
     if key not in ids:
         ids[key] = len(staged.series)

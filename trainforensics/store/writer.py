@@ -23,7 +23,7 @@ from trainforensics.discovery import Candidate
 from trainforensics.importers.base import NO_TIME
 from trainforensics.model import Axis, Checkpoint, Event, Segment, Skipped
 from trainforensics.store import schema
-from trainforensics.store.assembly import Life, Member, Plan, assemble, wandb_id
+from trainforensics.store.assembly import Life, Member, Plan, assemble, echoes, wandb_id
 from trainforensics.store.staging import Block, Staged, stage
 
 _STAGING = ".staging-"
@@ -56,6 +56,7 @@ class Drafts:
     candidate: Candidate
     runs: tuple[Draft, ...]
     staged: tuple[Staged, ...]
+    echoes: Mapping[Staged, str]
 
 
 # Calls `function` with each part, in order; the engine passes one that uses a process pool.
@@ -93,18 +94,20 @@ def import_candidate(part: Part) -> Drafts:
     candidate, staging, options = part
     staging.mkdir()
     importers = {module.FORMAT: module for module in registry.importers().modules}
-    staged = tuple(
+    files = [
         stage(importers[source.format], source, staging, f"{number:06d}", dict(options))
         for number, source in enumerate(candidate.sources)
-    )
+    ]
+    staged = tuple(log for file in files for log in (file, *file.inner.values()))
+    repeated = echoes(staged)
     runs = []
-    for number, plan in enumerate(assemble(candidate.name, staged)):
+    for number, plan in enumerate(assemble(candidate.name, [log for log in staged if log not in repeated])):
         folder = staging / f"run-{number}"
         _write_series(folder, plan)
         runs.append(Draft(plan, folder, candidate.folder.absolute()))
     for source in staged:
         source.spool.discard()
-    return Drafts(candidate, tuple(runs), staged)
+    return Drafts(candidate, tuple(runs), staged, repeated)
 
 
 def _lend(drafts: Sequence[Drafts]) -> list[Skipped]:
@@ -116,18 +119,26 @@ def _lend(drafts: Sequence[Drafts]) -> list[Skipped]:
         for plan in served:
             plan.checkpoints += made.candidate.checkpoints
         for source in made.staged:
+            if source in made.echoes:
+                if not source.is_inner:
+                    skipped.append(Skipped(str(source.source.path), f"repeats {made.echoes[source]}"))
+                continue
             if source.points:
                 continue
             users = _users(source, served) if source.has_context else []
             for plan in users:
                 plan.context.append(source)
-            if not users:
+            if not users and not source.is_inner:
                 skipped.append(Skipped(str(source.source.path), _unused(source)))
     return skipped
 
 
 def _users(source: Staged, served: list[Plan]) -> list[Plan]:
-    """Of the runs a source could serve, those of its own W&B run where it lies in the folder of one."""
+    """Of the runs a source could serve, those of its own file, or else of its own W&B run where it lies in a folder of
+    one."""
+    same_file = [plan for plan in served if any(m.unit.staged.source.path == source.source.path for m in plan.members)]
+    if same_file:
+        return same_file
     identity = wandb_id(source.source.label)
     own = [plan for plan in served if identity and any(member.unit.identity == identity for member in plan.members)]
     return own or served

@@ -18,7 +18,7 @@ from logwriters import history_record, points_of, write_wandb
 from wandb.proto import wandb_internal_pb2 as pb
 
 from trainforensics.importers import wandb
-from trainforensics.importers.base import NULL, STRING, Config, Identity, Points, Record, Source, read_head
+from trainforensics.importers.base import NULL, STRING, Config, Identity, Inner, Points, Record, Source, read_head
 from trainforensics.importers.wandb import files
 from trainforensics.importers.wandb.messages import message_class
 from trainforensics.model import Axis, Event, ReadWarning
@@ -273,22 +273,6 @@ def output(line: str, stream: int = 1) -> Any:
     return record
 
 
-def test_console_fragments_become_lines_and_streams_stay_apart(tmp_path: Path) -> None:
-    parts = [output("step "), output("oops\n", 0), output("1\nstep"), output(" 2\n")]
-    found = only(written(tmp_path, *rows({"_step": 5, "loss": 1.0}), *parts), Event)
-    assert [(e.kind, e.step, e.text, e.line) for e in found] == [
-        ("console", 5, "step 1\nstep 2", 1),
-        ("console", 5, "oops", 1),
-    ]
-
-
-def test_long_console_text_is_cut_at_lines_and_numbered(tmp_path: Path) -> None:
-    found = only(written(tmp_path, *(output(f"line {number}\n") for number in range(1, 2001))), Event)
-    assert len(found) > 2
-    assert "\n".join(event.text for event in found) == "\n".join(f"line {number}" for number in range(1, 2001))
-    assert all(event.text.startswith(f"line {event.line}") for event in found)
-
-
 def test_rows_that_wandb_refused_are_reported(tmp_path: Path) -> None:
     line = "wandb: WARNING Tried to log to step {} that is less than the current step 249. Steps must be ...\n"
     old = "wandb: WARNING Step must only increase in log calls.  Step 210 < 249; dropping {'loss': 1.0}.\n"
@@ -374,7 +358,8 @@ run.define_metric("train/*", step_metric="train/gs")
 for i in range(20):
     run.log({"train/gs": i * 10, "train/loss": 1 / (i + 1), "nested": {"a": float("nan"), "b": i},
              "hist": wandb.Histogram([0.0, 1.0, 2.0, 3.0])})
-print("all done")
+    print(f"step {i * 10} loss {1 / (i + 1):.3f}")
+print("saved checkpoint to last.pt")
 run.summary["best"] = 4.5
 run.finish(exit_code=3)
 """
@@ -395,7 +380,9 @@ def test_a_run_of_the_real_sdk(tmp_path: Path) -> None:
     assert (values["lr"], values["model"], values["summary"]) == (0.1, {"width": 64}, {"best": 4.5})
     events = {event.kind: event for event in only(records, Event)}
     assert events["exit"].text == "exit code 3"
-    assert "all done" in events["console"].text
+    printed = [record.record for record in only(records, Inner)]
+    assert points_of(printed) == {"loss": [(i * 10, round(1 / (i + 1), 3)) for i in range(20)]}
+    assert [(event.kind, event.step) for event in only(printed, Event)] == [("checkpoint-saved", 190)]
     assert not only(records, ReadWarning)
     assert json.loads(json.dumps(values))
 

@@ -42,11 +42,15 @@ _FINISHED = 0.95  # of a bar that begins again: the next epoch
 
 @dataclass(slots=True, eq=False)
 class Reader:
-    """State that runs through one log. `records`: how many were found."""
+    """State that runs through one log.
+
+    `records`: how many were found. `begins`: the number (`seq`) that the next row had at each line of the last block.
+    """
 
     source: Source
     clock: Clock = field(default_factory=Clock)
     records: int = 0
+    begins: list[int] = field(default_factory=list)
     _happenings: Happenings = field(init=False)
     _collector: Collector = field(init=False)
     _listing: Listing = field(default_factory=Listing)
@@ -82,7 +86,9 @@ class Reader:
     def block(self, text: str, line: int) -> Iterator[Record]:
         """The records of a block of whole lines, of which the first has the number `line`."""
         front, alert = self._front, True
+        self.begins = []
         for number, whole in enumerate(plain(text).split("\n"), line):
+            self.begins.append(self._seq)
             for shape in () if alert else front:  # a further row of a plain shape; the clock is told later
                 found = shape.pattern.match(whole)
                 if found is not None:
