@@ -56,3 +56,39 @@ def test_junk_behind_a_whole_archive_is_told_from_damage_in_it(tmp_path: Path, d
     assert text.startswith(kept)
     assert [w.kind for w in blocks.warnings] == ["archive-tail" if damage == "junk" else "damaged-archive"]
     assert damage != "junk" or kept == text
+
+
+JUNK = [b"\n", b"\0" * 3, b"junk" * 50, b"\0" * 300_000, b'{"step": 1}\n' * 20_000]
+
+
+@pytest.mark.parametrize("frames", [1, 3])
+@pytest.mark.parametrize("junk", JUNK, ids=len)
+def test_zstd_with_junk_behind_it_is_read_whole(tmp_path: Path, junk: bytes, frames: int) -> None:
+    path = tmp_path / "x.zst"
+    text = "".join(f"{i * 7919 % 1_000_003}\n" for i in range(50_000)).encode()
+    packed = zstandard.ZstdCompressor(level=1).compress(text) * frames
+    path.write_bytes(packed + junk)
+    blocks = LineBlocks(path)
+    assert b"".join(block for block, _ in blocks) == text * frames
+    (warning,) = blocks.warnings
+    assert (warning.kind, warning.where) == ("archive-tail", f"byte {len(text) * frames}")
+    assert f"byte {len(packed)} of the file" in warning.message
+
+
+def test_zstd_frames_to_be_skipped_are_no_junk(tmp_path: Path) -> None:
+    path = tmp_path / "x.zst"
+    packed = zstandard.ZstdCompressor().compress(b"1\n2\n")
+    path.write_bytes(packed + b"\x50\x2a\x4d\x18" + (4).to_bytes(4, "little") + b"skip" + packed)
+    blocks = LineBlocks(path)
+    assert b"".join(block for block, _ in blocks) == b"1\n2\n1\n2\n"
+    assert blocks.warnings == []
+
+
+@pytest.mark.parametrize("kept", [1, 3, 4, 9])
+def test_a_further_zstd_frame_that_is_cut_off_is_damage(tmp_path: Path, kept: int) -> None:
+    path = tmp_path / "x.zst"
+    packed = zstandard.ZstdCompressor().compress(b"1\n2\n")
+    path.write_bytes(packed + packed[:kept])
+    blocks = LineBlocks(path)
+    assert b"".join(block for block, _ in blocks) == b"1\n2\n"
+    assert [w.kind for w in blocks.warnings] == ["damaged-archive"]

@@ -72,17 +72,20 @@ class LineBlocks:
         with self.path.open("rb") if zstd else open_binary(self.path) as stream:
             reader = BlockReader(stream)
             read = 0
-            error = ""
+            tail, error = "", ""
             pieces = iter(lambda: reader.read(_PACKED_BYTES if zstd else self.block_bytes), b"")
             try:
                 for piece in _unpack_zstd(pieces) if zstd else pieces:
                     read += len(piece)
                     yield piece
+            except ZstdTail as found:
+                tail = f"from byte {found.at} of the file on follows, after the complete archive, what is no zstd"
             except ZstdDamage as damage:
                 error = str(damage)
             if reader.whole:
-                message = "what follows the complete archive is no gzip; it was left out"
-                self.warnings.append(ReadWarning("archive-tail", f"byte {read}", message))
+                tail = "what follows the complete archive is no gzip"
+            if tail:
+                self.warnings.append(ReadWarning("archive-tail", f"byte {read}", f"{tail}; it was left out"))
             elif error or reader.error:
                 message = f"unpacking stopped here: {error or reader.error}"
                 self.warnings.append(ReadWarning("damaged-archive", f"byte {read}", message))
@@ -114,20 +117,41 @@ class ZstdDamage(Exception):  # noqa: N818  (ends a stream, reaches no user)
     """A zstd archive is cut off or damaged."""
 
 
+class ZstdTail(Exception):  # noqa: N818  (ends a stream, reaches no user)
+    """A whole zstd archive ends at byte `at` of its file, and something else follows."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__(at)
+        self.at = at
+
+
 def _unpack_zstd(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """Frames one after the other. The library's own stream ends without a word where the last frame is cut off."""
     import zstandard  # noqa: PLC0415  (only for compressed logs)
 
-    frame = None
+    frame, rest, at = None, b"", 0
     for piece in pieces:
-        rest = piece
+        rest += piece
         while rest:
-            if frame is None or frame.eof:
+            if frame is None:
+                if len(rest) < len(ZSTD_MAGIC):
+                    break
+                if at and not _begins_frame(rest):
+                    raise ZstdTail(at)
                 frame = zstandard.ZstdDecompressor().decompressobj()
             try:
                 yield frame.decompress(rest)
             except zstandard.ZstdError as error:
                 raise ZstdDamage(str(error)) from error
-            rest = frame.unused_data if frame.eof else b""
-    if frame is not None and not frame.eof:
+            unused = frame.unused_data if frame.eof else b""
+            at, rest = at + len(rest) - len(unused), unused
+            frame = None if frame.eof else frame
+    if frame is None and at and rest and not ZSTD_MAGIC.startswith(rest):
+        raise ZstdTail(at)
+    if frame is not None or rest:
         raise ZstdDamage("the archive is cut off")
+
+
+def _begins_frame(data: bytes) -> bool:
+    """Whether a frame with content, or one to be skipped (0x184D2A50 to 0x184D2A5F), begins here."""
+    return data.startswith(ZSTD_MAGIC) or (data[0] >> 4 == 5 and data[1:4] == b"\x2a\x4d\x18")
