@@ -82,9 +82,10 @@ def test_every_step_is_fed_what_the_cached_map_says(tmp_path: Path, generation: 
     for step in (1, 2, 31, STEPS):
         rows = manifest.rows(step - 1, step)
         assert set(rows["doc"][0]) == fed(MAP, range((step - 1) * BATCH, step * BATCH))
-        assert rows.select("step", "shard", "consumed_samples").rows() == [(step, "pile", (step - 1) * BATCH)]
+        assert rows.select("step", "consumed_samples").rows() == [(step, (step - 1) * BATCH)]
     assert manifest.basis == "reconstructed"
     assert "reconstructed from the index map" in manifest.alignment.note
+    assert "(pile, " in manifest.alignment.note
     assert "a global batch of 4" in manifest.alignment.note
 
 

@@ -8,17 +8,13 @@ import numpy as np
 import polars as pl
 
 from trainforensics.blame.consumed import SAMPLES, TOKENS, Consumed, consumed_samples, consumed_tokens, plain_name
+from trainforensics.importers.manifest import SAMPLE_STARTS, TOKEN_STARTS
 from trainforensics.signals import Signals
 from trainforensics.signals.curve import Ints
 
 LOOKED_AT = 4096  # steps from the middle of a manifest, by which it is known whether it holds them all
 SPARSE = 1.5  # steps from one row to the next; up to that, gaps are rows that were lost
 MULTIPLE = 0.01  # by which the reach of two counts may miss a whole multiple
-# The first sample, or token, of a row's batch; columns of consumed samples and tokens are known as the log's are.
-STARTS = frozenset(
-    {"sample_start", "start_sample", "first_sample", "samples_start", "sample_begin", "sample_from", "sample_offset"}
-)
-TOKEN_STARTS = frozenset({"token_start", "start_token", "first_token", "tokens_start", "token_begin", "token_offset"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +136,7 @@ def density(frame: pl.LazyFrame, first: int, last: int, grid: Ints, alignment: A
 def by_position(frame: pl.LazyFrame, signals: Signals) -> Positions | str | None:
     """How rows that count samples or tokens map to the log's steps, or why they do not; None where none is counted."""
     numeric = {plain_name(name): name for name, kind in frame.collect_schema().items() if kind.is_numeric()}
-    for known, starts in ((SAMPLES, STARTS), (TOKENS, TOKEN_STARTS)):
+    for known, starts in ((SAMPLES, SAMPLE_STARTS), (TOKENS, TOKEN_STARTS)):
         names = sorted(numeric.keys() & (known | starts), key=lambda name: name not in starts)
         if names:
             consumed = consumed_samples(signals) if known is SAMPLES else consumed_tokens(signals)

@@ -144,8 +144,7 @@ def find_manifest(signals: Signals, batches: pl.LazyFrame | None) -> Manifest | 
     rebuilt = reconstruct(signals)
     if isinstance(rebuilt, Manifest):
         return rebuilt
-    reasons = (logged if batches is not None else None, mapped, rebuilt)
-    return "; ".join(reason for reason in reasons if reason) or logged
+    return "; ".join(reason for reason in (logged, mapped, rebuilt) if reason)
 
 
 def _units(manifest: Manifest, grid: Ints) -> Units:

@@ -187,6 +187,7 @@ class Neighbourhood:
     def __init__(self, units: Units, window: Window, rank: int | None = None, reach: int = REACH) -> None:
         manifest, grid = units.manifest, units.grid
         width = max(1, window.upto - window.after)
+        reach = min(reach, units.affordable(width))
         at = int(units.of(np.array([window.upto]))[0])
         low = int(grid[max(0, at - reach)]) - width
         high = max(window.upto, int(grid[min(len(grid) - 1, at + reach)]))

@@ -24,6 +24,7 @@ from trainforensics.importers.rows.provenance import (
     flat_row,
     is_provenance,
     manifest_batches,
+    plain,
     step_axis,
     unfolded,
 )
@@ -35,6 +36,12 @@ if TYPE_CHECKING:
     from trainforensics.importers.rows.axes import StepAxis
 
 FORMAT = "manifest"
+
+# The first sample, or token, of a row's batch, for manifests that count those instead of steps.
+SAMPLE_STARTS = frozenset(
+    {"sample_start", "start_sample", "first_sample", "samples_start", "sample_begin", "sample_from", "sample_offset"}
+)
+TOKEN_STARTS = frozenset({"token_start", "start_token", "first_token", "tokens_start", "token_begin", "token_offset"})
 
 _PARQUET = b"PAR1"
 _DELIMITERS = (",", "\t", ";")
@@ -48,11 +55,11 @@ _OF_BATCHES = frozenset(
 
 
 def sniff(head: Head) -> float:
-    """Columns that name a step and a shard or documents, and no metric of the training itself."""
+    """Columns that name a step (or samples) and a shard or documents, and no metric of the training itself."""
     columns = _columns(head)
     if columns is None or not is_provenance(columns.names):
         return 0.0
-    if not any(is_step_name(name) for name in columns.names):
+    if not any(is_step_name(name) or plain(name) in SAMPLE_STARTS | TOKEN_STARTS for name in columns.names):
         return 0.0
     metrics = {roles.resolve(name).role for name in columns.names if name not in canonical(columns.names)} - {None}
     if metrics - _OF_BATCHES:

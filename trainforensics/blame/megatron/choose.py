@@ -82,7 +82,7 @@ def _manifest(drawn: Drawn, consumed: Consumed, signals: Signals) -> Manifest:
 
 def _drawn(found: Found, described: Described, consumed: Consumed, lost: Sequence[str]) -> Drawn:
     sizes = {path.with_suffix("").name: path for path in found.sizes}
-    blends = [b for b in found.blends if _trains(b.split)]
+    blends = [b for b in found.blends if _trains(b.split) or not b.datasets]
     maps = [m for m in found.maps if _trains(m.said.split)]
     if len(blends) > 1:
         blends = [b for b in blends if _same_data(b, described)]
@@ -95,11 +95,12 @@ def _drawn(found: Found, described: Described, consumed: Consumed, lost: Sequenc
     if found.sizes and not lost:
         return _anew(described, consumed, sizes)
     missing = [f"{path} is gone" for path in lost[:3]] + list(found.partial[:3])
+    missing += [f"{m.name} has no description, which tells its split" for m in found.maps[:3] if not m.said.split]
     raise _DoesNotFitError("; ".join(missing) or "none of the index maps is of the training split")
 
 
 def _trains(split: str) -> bool:
-    return split in ("", "train") or split.startswith("train_")
+    return split == "train" or split.startswith("train_")
 
 
 def _same_data(files: BlendFiles, described: Described) -> bool:

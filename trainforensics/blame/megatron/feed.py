@@ -48,7 +48,8 @@ class Feed:
     def schema(self) -> dict[str, pl.DataType]:
         """Columns of the manifest; `consumed_samples` is what was consumed before the step."""
         numbers = ["step", *(["rank"] if self.ranks else []), "consumed_samples"]
-        return {**dict.fromkeys(numbers, pl.Int64()), "shard": pl.String(), "doc": pl.List(pl.String())}
+        shard = {"shard": pl.String()} if len(self.maps) > 1 else {}  # the one data set of all steps tells nothing
+        return {**dict.fromkeys(numbers, pl.Int64()), **shard, "doc": pl.List(pl.String())}
 
     def frame(self) -> pl.LazyFrame:
         """The manifest, a row for each step, rank and data set. A filter on the step costs the rows of that step."""
