@@ -255,7 +255,7 @@ def test_batch_and_shard_are_told_apart_by_their_documents() -> None:
     doc = Suspect("doc", "402", 0.99, 1e-4, (ONSET,), "fed 5 of 8 events")
 
     def reasons(*suspects: Suspect) -> dict[str, Cause]:
-        incident = burst(blame=Blame((ONSET - 10, ONSET), "logged", suspects, ({"step": ONSET},)))
+        incident = burst(blame=Blame((ONSET - 10, ONSET), "logged", suspects, ({"step": ONSET, "doc": ["402"]},)))
         return {cause.cause: cause for cause in causes(incident, run())}
 
     few, many = reasons(shard, doc), reasons(shard)

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trainforensics.causes.case import Case
+from trainforensics.causes.evaluation import trained, validated
 from trainforensics.causes.evidence import (
     data,
     documents,
     gradient,
     growth,
     lasting,
+    lone_gap,
     lone_rank,
     precision,
     rate_jump,
     recovery,
+    recurs,
     restart,
     rooted,
     start,
@@ -38,6 +41,7 @@ PRIORS: Mapping[str, float] = {
     "data-shift": 0.06,
     "suspect-shard": 0.4,
     "eval-invalid": 0.05,
+    "val-jump": 0.03,
 }
 
 
@@ -53,8 +57,9 @@ def weigh(case: Case) -> Weight | None:
     if prior is None:
         return None
     reasons = [
-        *data(case, proven=STRONG, nothing=-HINT),
+        *data(case, proven=STRONG if case.suspect("doc") else CLEAR, nothing=-HINT),
         *documents(case, few=HINT, many=-HINT),
+        *(recurs(case, -HINT) if case.suspect("doc") is None else ()),
         *lone_rank(case, CLEAR),
         *gradient(case, led=-CLEAR, same=HINT),
         *recovery(case, fast=HINT, slow=-CLEAR),
@@ -64,8 +69,12 @@ def weigh(case: Case) -> Weight | None:
         *rooted(case, -CLEAR, "lr-anomaly", "resume-discontinuity"),
         *restart(case, near=-CLEAR),
     ]
+    reasons += validated(case, harmed=-CLEAR)
+    reasons += lone_gap(case, at_once=HINT, grew=-CLEAR)
+    if case.kind == "val-jump":
+        reasons += trained(case, moved=CLEAR)
     if case.kind in ("nan-onset", "grad-nan", "transient-nan"):
-        reasons += [*growth(case, climbed=-CLEAR, sudden=HINT / 2), *start(case, early=-HINT)]
+        reasons += [*growth(case, climbed=-CLEAR, sudden=HINT), *start(case, early=-HINT)]
         reasons += precision(case, half=-HINT)
     return Weight(
         prior,

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trainforensics.causes.case import Case
-from trainforensics.causes.evidence import documents, gradient, lone_rank, rate_jump, restart
+from trainforensics.causes.evidence import (
+    documents,
+    gradient,
+    lone_gap,
+    lone_rank,
+    rate_jump,
+    recovery,
+    restart,
+    violence,
+)
 from trainforensics.causes.weight import CLEAR, HINT, PROOF, STRONG, Reason, Weight
 
 CAUSE = "bad-shard"
@@ -35,6 +44,9 @@ def weigh(case: Case) -> Weight | None:
         *rate_jump(case, -STRONG),
         *restart(case, near=-CLEAR),
         *lone_rank(case, HINT),
+        *lone_gap(case, at_once=CLEAR, grew=-CLEAR),
+        *recovery(case, slow=-HINT),
+        *violence(case, -HINT),
     ]
     shard = case.suspect("shard")
     if shard is not None and shard.confidence >= 0.5:

@@ -17,6 +17,10 @@ from trainforensics.signals.curve import Floats
 from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.restarts import Join, join
 
+FEWEST_BEFORE = 8  # logged points before the onset, without which nothing is usual
+NEGLIGIBLE_NORM = (
+    1e-6  # the last layer alone gives far more, whatever the initial weights, unless the loss is at its floor
+)
 BASELINE = 128  # logged points before the onset that tell what is usual there
 MOVED = 5.0  # noise widths; a normal baseline of 128 points exceeds it about once in 10,000 runs
 CREPT_POINTS = 3  # a climb is a lead when it began this many logged points before the loss left its noise
@@ -114,6 +118,11 @@ class Case:
         return int(np.searchsorted(self.loss.step, self.onset)) if self.loss else 0
 
     @cached_property
+    def points_after(self) -> int:
+        """Logged points of the training loss after the onset."""
+        return len(self.loss) - int(np.searchsorted(self.loss.step, self.onset, side="right")) if self.loss else 0
+
+    @cached_property
     def early(self) -> bool:
         """Within the first points of the log, when nothing has been learnt yet."""
         return self.incident.onset_step is not None and self.points_before <= EARLY_POINTS
@@ -178,14 +187,25 @@ class Case:
     @cached_property
     def climbed_before(self) -> bool:
         """Whether loss or gradient norm were climbing out of their noise before the onset (of a NaN, mostly)."""
-        moves = (self.movement("train_loss"), self.gradient)
-        return any(move is not None and move.lead >= 1 for move in moves)
+        return any(climb(curve, self.onset) for role in ("train_loss", "grad_norm") if (curve := self.curve(role)))
 
     @cached_property
     def rate(self) -> Rate | None:
         """The learning rate around the onset."""
         curve = self.curve("learning_rate")
         return None if curve is None else _rate(curve.only_finite(), self.onset, self.cadence)
+
+    @cached_property
+    def tiny_rate(self) -> tuple[float, float] | None:
+        """The learning rate at the onset and the declared one, where it is a tenth of that or less; else None."""
+        declared = [
+            float(value)
+            for _, value in matching(self.signals.config, r"(max_|peak_|base_)?(lr|learning_rate)")
+            if isinstance(value, (int, float)) and not isinstance(value, bool)
+        ]
+        if self.rate is None or not declared or self.rate.peak > 1.01 * max(declared):
+            return None
+        return (self.rate.now, max(declared)) if self.rate.now <= 0.1 * max(declared) else None
 
     @cached_property
     def no_rate(self) -> bool:
@@ -219,6 +239,58 @@ class Case:
         return whole if whole in MULTIPLES and abs(np.log(ratio / whole)) < 0.1 else 0
 
     @cached_property
+    def counts_anew(self) -> tuple[float, float, float] | None:
+        """Levels at a restart that repeats steps but goes on from where the old life had got to; else None.
+
+        Old life at the repeated steps, new life there, old life at its end: the new one is three times nearer to the
+        end than to the same steps, so its weights are the later ones and only its counter went back.
+        """
+        old = self.loss.superseded.only_finite() if self.loss is not None and self.loss.superseded is not None else None
+        if self.loss is None or old is None or self.restart is None:
+            return None
+        new = self.loss.only_finite().take(self.loss.only_finite().step >= self.restart)
+        width = min(LASTING_POINTS, len(old) // 3, len(new))
+        if width < 5 or old.step[0] > new.step[width - 1]:
+            return None
+        there, here, end = (float(np.median(v)) for v in (old.value[:width], new.value[:width], old.value[-width:]))
+        apart = 4 * robust_sigma(np.diff(new.value[:width])) / np.sqrt(width)
+        return (there, here, end) if abs(there - here) > max(3 * abs(here - end), apart) else None
+
+    @cached_property
+    def way_back(self) -> float | None:
+        """How far a restart threw the training loss back: 0 not at all, 1 to the first losses of the run."""
+        found = self.join("train_loss")
+        if found is None or self.loss is None:
+            return None
+        first = self.loss.only_finite().value[:CREPT_POINTS]
+        told = self.told("train_loss")
+        before, after = (found.before, found.after)
+        if told is not None and told.expected is not None and told.value is not None:
+            before, after = told.expected, told.value
+        height = float(np.median(first)) - before
+        return (after - before) / height if height > 0.2 * abs(before) else None
+
+    @cached_property
+    def lone_gap(self) -> tuple[str, float, float, float] | None:
+        """How one rank's loss left the others': rank, first gap, later gap, usual gap; None where not logged.
+
+        The first gap is the median of the three logged points from the onset on, the later that of the following 20.
+        """
+        matrix = self.signals.ranks("train_loss")
+        rank = self.incident.scope.rank
+        row = next((i for i, series in enumerate(matrix.rows) if series.rank == rank), None) if matrix else None
+        if matrix is None or row is None:
+            return None
+        gap = matrix.value[row] - np.median(matrix.value, axis=0)
+        at = int(np.searchsorted(matrix.step, self.onset))
+        usual, first, later = gap[max(0, at - BASELINE) : at], gap[at : at + 3], gap[at + 3 : at + 3 + LASTING_POINTS]
+        if len(usual) < FEWEST_BEFORE or len(later) < CREPT_POINTS:
+            return None
+        if not all(np.isfinite(v).any() for v in (usual, first, later)):
+            return None
+        return str(rank), float(np.nanmedian(first)), float(np.nanmedian(later)), float(np.nanmedian(np.abs(usual)))
+
+    @cached_property
     def beyond_start(self) -> tuple[float, float] | None:
         """Highest loss of the incident and the first of the run, where the former is 1.3 times the latter or more."""
         if self.loss is None or self.early or not len(self.loss.only_finite()):
@@ -234,6 +306,31 @@ class Case:
         curve = self.curve("grad_norm")
         after = curve.value[curve.step >= self.onset] if curve is not None else np.empty(0)
         return float(np.mean(after == 0.0)) if len(after) else 0.0
+
+    @cached_property
+    def gradient_level(self) -> float | None:
+        """Median gradient norm from the onset on; None where it is not logged."""
+        curve = self.curve("grad_norm")
+        if curve is None:
+            return None
+        after = curve.value[curve.finite & (curve.step >= self.onset)]
+        return float(np.median(after)) if len(after) else None
+
+    @cached_property
+    def no_gradient(self) -> tuple[float, float] | None:
+        """Median norm over all parameters and median loss from the onset on, where the norm is all but 0; else None.
+
+        Too little for the last layer alone, which a loss above its floor reaches directly.
+        """
+        curve, scope = self.curve("grad_norm"), self.incident.scope.layer
+        if curve is None or self.loss is None or scope is not None or curve.series.layer is not None:
+            return None
+        norm, loss = curve.only_finite(), self.loss.only_finite()
+        norm, loss = norm.take(norm.step >= self.onset), loss.take(loss.step >= self.onset)
+        if not len(norm) or not len(loss):
+            return None
+        level, height = float(np.median(norm.value)), float(np.median(loss.value))
+        return (level, height) if level < NEGLIGIBLE_NORM * abs(height) else None
 
     @cached_property
     def no_updates(self) -> str:
@@ -396,17 +493,14 @@ def movement(curve: Curve, onset: int, points: int = CREPT_POINTS) -> Movement |
     before = curve.value[max(0, at - BASELINE) : at]
     after = curve.value[at : at + points]
     finite = np.isfinite(before)
-    if finite.sum() < 8 or not len(after):
+    if finite.sum() < FEWEST_BEFORE or not len(after):
         return None
     logged = bool(np.all(before[finite] > 0) and np.all(after[np.isfinite(after)] > 0))
     y = np.log(before[finite]) if logged else before[finite]
     line, sigma = _line(y)
-    residual = (y - line[: len(y)]) / sigma
     expected = float(line[-1])
     heights = [np.inf if not np.isfinite(v) else ((np.log(v) if logged else v) - expected) / sigma for v in after]
-    climb = np.median(np.lib.stride_tricks.sliding_window_view(np.pad(residual, 1, mode="edge"), 3), axis=1)
-    calm = np.flatnonzero(climb < 3.0)
-    lead = len(climb) - 1 - int(calm[-1]) if len(calm) else len(climb)
+    lead = _lead((y - line[: len(y)]) / sigma)
     steps = curve.step[max(0, at - BASELINE) : at][finite]
     top = int(np.argmax(heights))
     return Movement(
@@ -417,6 +511,24 @@ def movement(curve: Curve, onset: int, points: int = CREPT_POINTS) -> Movement |
         int(steps[len(steps) - lead]) if lead else int(onset),
         float(np.median(heights)),
     )
+
+
+def climb(curve: Curve, onset: int) -> int:
+    """Logged points before a step by which the curve had left its noise upwards; the log may end there."""
+    before = curve.value[curve.step < onset][-BASELINE:]
+    finite = before[np.isfinite(before)]
+    if len(finite) < FEWEST_BEFORE:
+        return 0
+    y = np.log(finite) if np.all(finite > 0) else finite
+    line, sigma = _line(y)
+    return _lead((y - line[: len(y)]) / sigma)
+
+
+def _lead(residual: Floats) -> int:
+    """Points at the end of `residual` whose running median of three is above three noise widths throughout."""
+    smooth = np.median(np.lib.stride_tricks.sliding_window_view(np.pad(residual, 1, mode="edge"), 3), axis=1)
+    calm = np.flatnonzero(smooth < 3.0)
+    return len(smooth) - 1 - int(calm[-1]) if len(calm) else len(smooth)
 
 
 def _line(y: Floats) -> tuple[Floats, float]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trainforensics.causes.case import Case
-from trainforensics.causes.evidence import gradient, periodic, rate_jump, restart
+from trainforensics.causes.evaluation import trained, validated
+from trainforensics.causes.evidence import gradient, lone_gap, longer_samples, periodic, rate_jump, restart
 from trainforensics.causes.weight import CLEAR, HINT, STRONG, Reason, Weight
 
 CAUSE = "data-shift"
@@ -16,7 +17,7 @@ PRIORS: Mapping[str, float] = {
     "data-shift": 0.6,
     "val-divergence": 0.1,
     "val-jump": 0.15,
-    "eval-regression": 0.3,
+    "eval-regression": 0.1,
     "resume-discontinuity": 0.05,
     "suspicious-low-loss": 0.15,
     "plateau": 0.04,
@@ -25,8 +26,12 @@ PRIORS: Mapping[str, float] = {
     "double-descent": 0.03,
     "rl-collapse": 0.1,
     "oscillation": 0.03,
+    "throughput-drop": 0.05,
+    "memory-growth": 0.03,
+    "rank-divergence": 0.03,
 }
 
+TEST = "compare source, length and duplicates of the samples before and after {}"
 OF_THE_LOSS = frozenset({"instant-burst", "gradual-rise", "divergence", "plateau", "oscillation"})
 
 
@@ -38,10 +43,16 @@ def weigh(case: Case) -> Weight | None:
     reasons = [*periodic(case, CLEAR), *rate_jump(case, -STRONG)]
     if case.kind in OF_THE_LOSS:
         reasons += gradient(case, led=-HINT, quiet=CLEAR)
+        reasons += validated(case, harmed=-HINT, unharmed=CLEAR)
         if case.incident.recovery == "diverging":
             reasons.append(Reason(-STRONG, "the loss runs away, which another mix of data would not make it do"))
     if case.kind not in ("resume-discontinuity",):
         reasons += restart(case, near=-HINT)
+    if case.kind in ("throughput-drop", "memory-growth"):
+        return Weight(prior, tuple(longer_samples(case, STRONG)), TEST.format(case.onset))
+    reasons += lone_gap(case, at_once=HINT)
+    if case.kind == "val-jump":
+        reasons += trained(case, moved=-HINT)
     for role in ("seq_len", "seq_len_max", "padding_fraction", "sampling_ratio", "batch_loss"):
         move = case.movement(role)
         if move is not None and move.widths > 6:
@@ -50,5 +61,5 @@ def weigh(case: Case) -> Weight | None:
     return Weight(
         prior,
         tuple(reasons),
-        f"compare source, length and duplicates of the samples before and after {case.onset}",
+        TEST.format(case.onset),
     )

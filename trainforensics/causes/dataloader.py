@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trainforensics.causes.case import Case
-from trainforensics.causes.evidence import joins, periodic, rate_jump, rooted
+from trainforensics.causes.evidence import counts_anew, joins, lone_gap, longer_step, periodic, rate_jump, rooted
 from trainforensics.causes.weight import CLEAR, HINT, PROOF, Reason, Weight
 
 CAUSE = "dataloader"
@@ -21,6 +21,7 @@ PRIORS: Mapping[str, float] = {
     "oscillation": 0.1,
     "suspicious-low-loss": 0.12,
     "transient-nan": 0.02,
+    "rank-divergence": 0.05,
 }
 
 
@@ -29,6 +30,7 @@ def _at_resume(case: Case) -> list[Reason]:
     reasons = [
         *joins(case, "train_loss", lower=CLEAR, smooth=-CLEAR),
         *joins(case, "grad_norm", smooth=HINT, higher=-HINT),
+        *counts_anew(case, -PROOF),
     ]
     if case.incident.recovery == "unrecovered":
         reasons.append(Reason(HINT, "the difference stays"))
@@ -45,11 +47,14 @@ def weigh(case: Case) -> Weight | None:
         reasons += _at_resume(case)
     elif case.kind in ("data-shift", "instant-burst", "oscillation"):
         reasons += rooted(case, CLEAR, "resume-discontinuity", "periodic-data-order")
+    elif case.kind == "rank-divergence":
+        reasons += lone_gap(case, at_once=CLEAR, grew=-CLEAR)
     else:
         move = case.movement("dataloader_time")
         if move is not None:
             points = CLEAR if move.widths > 6 else -HINT
             reasons.append(Reason(points, f"data loading went from {move.before:.3g} to {move.at:.3g}"))
+        reasons += longer_step(case, "dataloader_time", CLEAR)
     return Weight(
         prior,
         tuple(reasons),

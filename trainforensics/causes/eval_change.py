@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trainforensics.causes.case import Case
+from trainforensics.causes.evaluation import trained
 from trainforensics.causes.evidence import restart
-from trainforensics.causes.weight import HINT, Reason, Weight
+from trainforensics.causes.weight import CLEAR, HINT, STRONG, Reason, Weight
 
 CAUSE = "eval-change"
 PRIORS: Mapping[str, float] = {
@@ -24,9 +25,11 @@ def weigh(case: Case) -> Weight | None:
     if prior is None:
         return None
     reasons = restart(case, near=HINT)
-    loss = case.movement("train_loss")
-    if case.kind == "val-jump" and loss is not None and abs(loss.widths) < 4:
-        reasons.append(Reason(HINT, f"the training loss did not move ({loss.at:.4g}, usual {loss.before:.4g})"))
+    if case.kind == "val-jump":
+        reasons += trained(case, moved=-STRONG, still=HINT, unseen=-HINT)
+        if case.incident.recovery == "recovered":
+            text = f"it came back by itself by {case.incident.end_step}, which a changed evaluation would not"
+            reasons.append(Reason(-CLEAR, text))
     if case.kind == "val-divergence":
         reasons.append(Reason(-HINT, "it worsens over many evaluations, not at one"))
     if case.kind == "eval-invalid" and case.early:

@@ -31,6 +31,9 @@ def weigh(case: Case) -> Weight | None:
         reasons.append(Reason(STRONG, text))
     elif case.kind == "plateau" and case.gradient is not None:
         reasons.append(Reason(-CLEAR, "gradients are not 0"))
+    elif case.kind == "vanishing-gradient" and case.gradient_level:
+        text = f"the gradient norm is {case.gradient_level:.2g}, not exactly 0: something is still connected"
+        reasons.append(Reason(-CLEAR, text))
     if case.no_updates and case.kind == "plateau":
         reasons.append(Reason(CLEAR, f"{case.no_updates} is exactly 0"))
     if case.kind == "vanishing-gradient":

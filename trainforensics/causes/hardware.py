@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trainforensics.causes.case import Case
-from trainforensics.causes.evidence import data, lone_rank, said
+from trainforensics.causes.evidence import data, lone_gap, lone_rank, said
 from trainforensics.causes.weight import CLEAR, HINT, STRONG, Reason, Weight
 
 CAUSE = "hardware"
@@ -40,6 +40,7 @@ def weigh(case: Case) -> Weight | None:
         ),
         *lone_rank(case, HINT),
         *data(case, proven=-STRONG),
+        *lone_gap(case, at_once=-HINT),
     ]
     for role in ("gpu_temperature", "ecc_errors", "gpu_clock"):
         move = case.movement(role)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trainforensics.causes.case import Case
-from trainforensics.causes.evidence import joins, restart, said
+from trainforensics.causes.evidence import counts_anew, joins, restart, said, thrown_back
 from trainforensics.causes.weight import CLEAR, HINT, STRONG, Weight
 
 CAUSE = "incomplete-checkpoint"
@@ -29,7 +29,9 @@ def weigh(case: Case) -> Weight | None:
     if case.kind != "resume-discontinuity":
         reasons += restart(case, near=HINT)
     else:
-        reasons += joins(case, "train_loss", higher=HINT, lower=-CLEAR, smooth=-STRONG)
+        anew = counts_anew(case, CLEAR)
+        reasons += anew or joins(case, "train_loss", higher=HINT, lower=-CLEAR, smooth=-STRONG)
+        reasons += thrown_back(case, far=CLEAR, little=-HINT)
     return Weight(
         prior,
         tuple(reasons),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trainforensics.causes.case import Case
-from trainforensics.causes.evidence import start
-from trainforensics.causes.weight import CLEAR, HINT, Reason, Weight
+from trainforensics.causes.evidence import no_gradient, start
+from trainforensics.causes.weight import CLEAR, HINT, STRONG, Reason, Weight
 
 CAUSE = "initialisation"
 PRIORS: Mapping[str, float] = {
@@ -28,6 +28,7 @@ def weigh(case: Case) -> Weight | None:
     if prior is None:
         return None
     reasons = start(case, early=CLEAR, late=-CLEAR)
+    reasons += no_gradient(case, -STRONG)
     if case.kind == "bad-start" and case.signals.curve("val_loss") is not None:
         reasons.append(Reason(-HINT, "validation is logged and can be held against it"))
     return Weight(

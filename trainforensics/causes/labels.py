@@ -20,6 +20,7 @@ PRIORS: Mapping[str, float] = {
     "val-divergence": 0.04,
     "double-descent": 0.15,
     "instant-burst": 0.02,
+    "eval-regression": 0.03,
     "plateau": 0.03,
 }
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trainforensics.causes.case import Case
+from trainforensics.causes.evaluation import trained, validated
 from trainforensics.causes.evidence import (
     data,
+    declared_rate,
+    drifted,
     gradient,
     growth,
     lone_rank,
@@ -17,6 +20,7 @@ from trainforensics.causes.evidence import (
     recovery,
     restart,
     rooted,
+    start,
 )
 from trainforensics.causes.weight import CLEAR, HINT, PROOF, STRONG, Weight
 
@@ -38,6 +42,7 @@ PRIORS: Mapping[str, float] = {
     "lr-anomaly": 0.15,
     "resume-discontinuity": 0.05,
     "val-divergence": 0.04,
+    "val-jump": 0.05,
     "rl-collapse": 0.35,
     "attention-collapse": 0.08,
     "batch-size-change": 0.1,
@@ -58,14 +63,21 @@ def weigh(case: Case) -> Weight | None:
         *periodic(case, -CLEAR),
         *(rooted(case, STRONG, "lr-anomaly") if not case.no_rate else no_rate(case, -STRONG)),
         *(gradient(case, led=CLEAR, quiet=-CLEAR) if case.kind != "oscillation" else ()),
-        *rate_level(case, high=HINT, low=-CLEAR),
+        *(declared_rate(case, -STRONG) or rate_level(case, high=HINT, low=-CLEAR)),
         *recovery(case, fast=-HINT, slow=CLEAR),
         *data(case, proven=-STRONG, nothing=HINT),
         *restart(case, near=-HINT),
         *lone_rank(case, -CLEAR),
     ]
-    if case.kind == "nan-onset":
-        reasons += [*growth(case, climbed=CLEAR, sudden=-HINT)]
+    reasons += validated(case, harmed=HINT, unharmed=-CLEAR)
+    if case.kind in ("nan-onset", "grad-nan", "scale-decay", "skipped-steps", "loss-zero"):
+        reasons += growth(case, climbed=CLEAR, sudden=-CLEAR)
+    elif case.kind == "val-jump":
+        reasons += trained(case, moved=CLEAR)
+    elif case.kind == "vanishing-gradient":
+        reasons += start(case, early=-CLEAR)
+    elif case.kind == "rl-collapse":
+        reasons += drifted(case, HINT)
     return Weight(
         prior,
         tuple(reasons),

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from trainforensics.causes.case import Case
-from trainforensics.causes.evidence import gradient, recovery
-from trainforensics.causes.weight import CLEAR, STRONG, Reason, Weight
+from trainforensics.causes.evaluation import validated
+from trainforensics.causes.evidence import counts_anew, gradient, recovery
+from trainforensics.causes.weight import CLEAR, PROOF, STRONG, Reason, Weight
 
 CAUSE = "logging-artefact"
 PRIORS: Mapping[str, float] = {
@@ -68,8 +69,9 @@ def weigh(case: Case) -> Weight | None:
     reasons = []
     if case.kind == "instant-burst":
         reasons += [*gradient(case, quiet=CLEAR, same=-CLEAR, led=-CLEAR), *recovery(case, slow=-CLEAR)]
-    if case.kind == "resume-discontinuity" and case.multiple:
-        reasons += _multiplied(case)
+        reasons += validated(case, harmed=-STRONG, unharmed=CLEAR)
+    if case.kind == "resume-discontinuity":
+        reasons += _multiplied(case) if case.multiple else counts_anew(case, PROOF)
     if case.kind == "bad-start":
         reasons += _against_validation(case)
     return Weight(prior, tuple(reasons), "compute the value of one logged step by hand from the model's output")

@@ -20,6 +20,7 @@ PRIORS: Mapping[str, float] = {
     "resume-discontinuity": 0.05,
     "instant-burst": 0.02,
     "lr-anomaly": 0.05,
+    "vanishing-gradient": 0.06,
 }
 
 
@@ -48,7 +49,11 @@ def weigh(case: Case) -> Weight | None:
     if case.kind == "resume-discontinuity":
         reasons += _not_restored(case)
     elif not case.scale_moves and case.signals.curve("loss_scale") is None:
-        reasons.append(Reason(-HINT, "no loss scale is logged"))
+        small = case.kind in ("underflow", "vanishing-gradient") and case.precision == "fp16"
+        text = "no loss scale is logged" + (
+            ", so perhaps small gradients are not lifted into its range" if small else ""
+        )
+        reasons.append(Reason(HINT if small else -HINT, text))
     return Weight(
         prior, tuple(reasons), "resume with the loss scale restored, or in bf16: no skipped steps confirms it"
     )

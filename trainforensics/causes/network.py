@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trainforensics.causes.case import Case
-from trainforensics.causes.evidence import said
+from trainforensics.causes.evidence import longer_step, said
 from trainforensics.causes.weight import CLEAR, HINT, Reason, Weight
 
 CAUSE = "network"
@@ -30,5 +30,6 @@ def weigh(case: Case) -> Weight | None:
         if move is not None:
             points = CLEAR if move.widths > 6 else -HINT
             reasons.append(Reason(points, f"{role} went from {move.before:.3g} to {move.at:.3g}"))
+            reasons += longer_step(case, role, CLEAR)
             break
     return Weight(prior, tuple(reasons), "run an all-reduce benchmark on the same nodes")

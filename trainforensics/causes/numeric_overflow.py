@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from trainforensics.causes.case import Case
 from trainforensics.causes.evidence import data, growth, precision, rate_jump, rooted, scale, skipped, violence
 from trainforensics.causes.weight import CLEAR, HINT, STRONG, Reason, Weight
@@ -40,6 +42,18 @@ def attention(case: Case) -> list[Reason]:
     return []
 
 
+def infinite(case: Case) -> list[Reason]:
+    """A first bad value that is infinite: a number grew too large; NaN may come from anywhere."""
+    curve = case.curve(case.incident.role) if case.incident.role else None
+    at = curve.at(case.onset) if curve is not None else -1
+    if curve is None or at < 0 or not np.isinf(curve.value[at]):
+        return []
+    text = (
+        f"the first bad value is {curve.value[at]:+.0f}, not NaN: a number out of range, a logarithm of 0 or a division"
+    )
+    return [Reason(CLEAR, text)]
+
+
 def weigh(case: Case) -> Weight | None:
     """Weighed where the kind of incident makes it thinkable."""
     prior = PRIORS.get(case.kind)
@@ -53,6 +67,7 @@ def weigh(case: Case) -> Weight | None:
         "scale-decay",
         "skipped-steps",
         "underflow",
+        "vanishing-gradient",
     )
     reasons = [
         *precision(case, half=CLEAR if nan else HINT, wide=-CLEAR if nan else -HINT),
@@ -71,7 +86,9 @@ def weigh(case: Case) -> Weight | None:
     if case.kind == "loss-zero" and case.zero_gradient > 0.5:
         reasons.append(Reason(-CLEAR, "gradient norms are 0, not NaN"))
     elif nan and case.kind != "scale-decay" and case.precision not in ("fp32", "bf16"):
-        reasons += growth(case, sudden=HINT / 2)
+        reasons += growth(case, climbed=-HINT, sudden=HINT)
+    if nan:
+        reasons += infinite(case)
     return Weight(prior, tuple(reasons), _test(case))
 
 

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trainforensics.causes.case import Case
-from trainforensics.causes.evidence import data, gradient, joins, rate_jump, recovery, restart, rooted
+from trainforensics.causes.evaluation import validated
+from trainforensics.causes.evidence import (
+    counts_anew,
+    data,
+    gradient,
+    joins,
+    rate_jump,
+    recovery,
+    restart,
+    rooted,
+    thrown_back,
+)
 from trainforensics.causes.weight import CLEAR, HINT, STRONG, Reason, Weight
 
 CAUSE = "optimizer-state"
@@ -29,6 +40,8 @@ def _at_resume(case: Case) -> list[Reason]:
     return [
         *joins(case, "train_loss", higher=HINT, lower=-CLEAR, smooth=-CLEAR),
         *joins(case, "grad_norm", higher=HINT, smooth=-HINT),
+        *thrown_back(case, far=-HINT),
+        *counts_anew(case, -CLEAR),
     ]
 
 
@@ -43,6 +56,7 @@ def weigh(case: Case) -> Weight | None:
     else:
         reasons += [*restart(case, near=CLEAR), *rooted(case, CLEAR, "resume-discontinuity")]
         reasons += [*recovery(case, fast=-HINT, slow=HINT), *gradient(case, quiet=-HINT)]
+        reasons += validated(case, harmed=HINT, unharmed=-CLEAR)
     for role in ("update_norm", "update_ratio", "optimizer_state_norm"):
         move = case.movement(role)
         if move is not None and move.lead >= 3:

@@ -14,7 +14,7 @@ CAUSE = "overfitting"
 PRIORS: Mapping[str, float] = {
     "val-divergence": 0.62,
     "double-descent": 0.35,
-    "eval-regression": 0.15,
+    "eval-regression": 0.2,
     "val-jump": 0.02,
 }
 

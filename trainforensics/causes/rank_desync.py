@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from trainforensics.causes.case import Case
-from trainforensics.causes.evidence import restart
+from trainforensics.causes.evidence import lone_gap, restart
 from trainforensics.causes.weight import CLEAR, HINT, STRONG, Reason, Weight
 
 CAUSE = "rank-desync"
@@ -24,6 +24,7 @@ def weigh(case: Case) -> Weight | None:
     if prior is None:
         return None
     reasons = restart(case, near=HINT)
+    reasons += lone_gap(case, at_once=-CLEAR, grew=CLEAR)
     checksums = case.signals.ranks("checksum") or case.signals.ranks("param_norm")
     if checksums is not None:
         now = checksums.value[:, checksums.step >= case.onset]

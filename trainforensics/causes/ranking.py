@@ -44,8 +44,8 @@ def _causes(case: Case) -> tuple[Cause, ...]:
 
 
 def _unknown(weights: dict[str, Weight]) -> Weight:
-    """What remains. It gains where nothing logged speaks for any hypothesis, and loses where something does."""
-    best = max((r.points for w in weights.values() for r in w.reasons), default=0.0)
+    """What remains. It gains where what is logged speaks for no hypothesis, on balance, and loses where it does."""
+    best = max((sum(r.points for r in w.reasons) for w in weights.values()), default=0.0)
     known = sum(w.prior for w in weights.values())
     prior = max(UNKNOWN_PRIOR, 1.0 - known) if known < 0.5 else UNKNOWN_PRIOR
     if best < HINT:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trainforensics.causes.case import Case
+from trainforensics.causes.case import CREPT_POINTS, Case, climb
+from trainforensics.causes.evidence import drifted
 from trainforensics.causes.weight import CLEAR, HINT, Reason, Weight
 
 CAUSE = "reward-signal"
@@ -22,7 +23,8 @@ def weigh(case: Case) -> Weight | None:
     move = case.movement("reward_std")
     if move is not None and move.at < 0.2 * move.before:
         reasons.append(Reason(CLEAR, f"the reward's spread fell from {move.before:.3g} to {move.at:.3g}"))
-    kl = case.movement("kl")
-    if kl is not None and kl.lead >= 3:
-        reasons.append(Reason(-HINT, f"KL moved first, at {kl.lead_step}"))
+    reasons += drifted(case, -HINT)
+    reward = case.curve("reward")
+    if reward is not None and climb(reward, case.onset) >= CREPT_POINTS:
+        reasons.append(Reason(CLEAR, "the reward climbed out of its noise before it: it was gamed, or its scale moved"))
     return Weight(prior, tuple(reasons), "read samples with the highest reward before and after the onset")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trainforensics.causes.case import Case
-from trainforensics.causes.evidence import data, gradient, recovery
+from trainforensics.causes.evidence import data, declared_rate, gradient, growth, rate_jump, recovery, restart
 from trainforensics.causes.weight import CLEAR, HINT, STRONG, Reason, Weight
 
 CAUSE = "warmup"
@@ -26,11 +26,20 @@ def weigh(case: Case) -> Weight | None:
     prior = PRIORS.get(case.kind)
     if prior is None:
         return None
-    reasons = [*gradient(case, led=HINT), *recovery(case, slow=HINT), *data(case, proven=-STRONG)]
+    reasons = [
+        *gradient(case, led=HINT),
+        *recovery(case, slow=HINT),
+        *rate_jump(case, -CLEAR),
+        *data(case, proven=-STRONG),
+    ]
+    if case.kind == "nan-onset":
+        reasons += growth(case, climbed=HINT, sudden=-CLEAR)
+    reasons += restart(case, near=-HINT)
     rate = case.rate
     if rate is not None and rate.warming:
         text = f"the learning rate is still rising ({rate.now:.3g}) or has just reached its highest at the onset"
         reasons.append(Reason(CLEAR, text))
+        reasons += declared_rate(case, -STRONG)
     elif rate is not None:
         since = case.onset - rate.first - rate.warmup
         if since > max(4 * rate.warmup, 20 * case.cadence):

@@ -1,0 +1,78 @@
+"""What training and evaluation say of one another: a harmed model is worse in both, a changed measure in one."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from trainforensics.causes.case import CREPT_POINTS, MOVED, STILL, Case, Movement, movement
+from trainforensics.causes.evidence import reason
+from trainforensics.causes.weight import Reason
+from trainforensics.signals import Curve
+
+FEWEST = 4  # evaluations before the onset, without which their usual change is not known
+_TRAINING_LOSS = re.compile(r"train.*loss|loss.*train", re.IGNORECASE)
+
+
+class Training(NamedTuple):
+    """What the training loss did between the last evaluation on the old level and shortly after the onset."""
+
+    state: Literal["moved", "still", "unclear", "unseen"]
+    text: str
+
+
+def training(case: Case) -> Training:
+    """Whether the training loss moved with an evaluation; parts of it are heard where no whole one is logged."""
+    whole = case.loss
+    curves = [whole] if whole is not None else [c for c in case.signals.unmapped if _TRAINING_LOSS.search(c.name)]
+    moves = [(curve.name, move) for curve in curves if (move := _since_last(case, curve)) is not None]
+    if not moves:
+        return Training("unseen", "no training loss is logged there, so the model itself may have got worse")
+    name, move = max(moves, key=lambda pair: max(abs(pair[1].median_widths), pair[1].widths / 2))
+    told = f"{name} {{}} ({move.at:.4g}, usual {move.before:.4g})"
+    if abs(move.median_widths) > MOVED or move.widths > 2 * MOVED:
+        return Training("moved", told.format("moved with it"))
+    return Training("still" if abs(move.median_widths) < STILL else "unclear", told.format("did not move"))
+
+
+def _since_last(case: Case, curve: Curve) -> Movement | None:
+    interval = case.incident.onset_interval
+    since = interval[0] + 1 if interval is not None else case.onset
+    until = np.searchsorted(curve.step, case.onset, side="right") + CREPT_POINTS
+    return movement(curve, since, max(CREPT_POINTS, int(until - np.searchsorted(curve.step, since))))
+
+
+def trained(case: Case, moved: float = 0.0, still: float = 0.0, unseen: float = 0.0) -> list[Reason]:
+    """The training loss around an incident of an evaluation."""
+    found = training(case)
+    points = {"moved": moved, "still": still, "unseen": unseen, "unclear": 0.0}[found.state]
+    return reason(points, found.text)
+
+
+def validated(case: Case, harmed: float = 0.0, unharmed: float = 0.0) -> list[Reason]:
+    """An evaluation made while the training loss was up: as high as that, or as if nothing had been."""
+    loss, val = case.loss, case.curve("val_loss")
+    if loss is None or val is None or case.incident.role != "train_loss":
+        return []
+    at = int(np.searchsorted(val.step, case.onset))
+    move = movement(loss, case.onset)
+    if at < FEWEST or at >= len(val) or move is None or not _still_up(case, int(val.step[at])):
+        return []
+    there = float(loss.value[max(0, loss.at(int(val.step[at])))])
+    rise, before, after = there - move.before, float(val.value[at - 1]), float(val.value[at])
+    if not rise > 0 or not np.isfinite(before) or move.widths < MOVED:
+        return []
+    text = f"with the training loss at {there:.4g} (usual {move.before:.4g}) validation at {int(val.step[at])} was"
+    usual = float(np.nanmax(np.abs(np.diff(val.value[max(0, at - 2 * FEWEST) : at]))))
+    if not np.isfinite(after) or after - before > max(0.5 * rise, usual):
+        return reason(harmed, f"{text} {after:.4g} after {before:.4g}: the weights were harmed")
+    if after - before < 0.2 * rise:
+        return reason(unharmed, f"{text} {after:.4g} after {before:.4g}: the weights took no harm")
+    return []
+
+
+def _still_up(case: Case, step: int) -> bool:
+    end = case.incident.end_step
+    return case.incident.recovery != "recovered" or (end is not None and step < end)
