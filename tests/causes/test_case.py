@@ -5,7 +5,8 @@ import pytest
 from factories import make_curve, make_signals
 from incidents_factory import make_incident
 
-from trainforensics.causes.case import Case, movement
+from trainforensics.causes.case import Case
+from trainforensics.causes.movement import movement
 from trainforensics.model import Event, Precursor
 
 N = 400

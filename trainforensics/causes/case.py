@@ -11,67 +11,30 @@ from typing import Any, Literal
 import numpy as np
 
 from trainforensics.blame.described import flat, leaf, matching
+from trainforensics.causes.movement import (
+    BASELINE,
+    CREPT_POINTS,
+    FEWEST_BEFORE,
+    MOVED,
+    STILL,
+    Movement,
+    climb,
+    movement,
+)
+from trainforensics.causes.rate import EARLY_POINTS, Rate, rate_around
 from trainforensics.model import Evidence, Incident, Suspect
 from trainforensics.signals import Curve, Signals
-from trainforensics.signals.curve import Floats
 from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.restarts import Join, join
 
-FEWEST_BEFORE = 8  # logged points before the onset, without which nothing is usual
-NEGLIGIBLE_NORM = (
-    1e-6  # the last layer alone gives far more, whatever the initial weights, unless the loss is at its floor
-)
-BASELINE = 128  # logged points before the onset that tell what is usual there
-MOVED = 5.0  # noise widths; a normal baseline of 128 points exceeds it about once in 10,000 runs
-CREPT_POINTS = 3  # a climb is a lead when it began this many logged points before the loss left its noise
-LR_JUMP = 1.5  # per logged point; the steepest usual schedules, warm-ups from zero apart, stay below
-EARLY_POINTS = 10
+NEGLIGIBLE_NORM = 1e-6  # of the loss; the last layer alone gives far more unless the loss is at its floor
 MULTIPLES = frozenset({2, 3, 4, 8, 16, 32, 64})
 LASTING_POINTS = 20
-STILL = 2.5  # noise widths; the highest of three points of an unmoved series strays less
 QUIET = 1.5  # noise widths; a median of 20 points strays less than that from an unmoved level
 SLOW_KINDS = frozenset({"gradual-rise", "divergence", "plateau", "oscillation"})
 RESUME_WORDS = ("restart", "resume", "resumed", "checkpoint-loaded", "load-checkpoint", "checkpoint-load")
 
 Order = Literal["led", "same", "quiet"]
-
-
-@dataclass(frozen=True, slots=True)
-class Movement:
-    """How a series behaved around an onset: level before, value and height (noise widths) at it, points of lead."""
-
-    before: float
-    at: float
-    widths: float
-    lead: int
-    lead_step: int
-    median_widths: float
-
-
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """The learning rate around an onset. `jump`: largest factor between neighbouring points there; 1.0 without one.
-
-    `ramp`: how many-fold it rose in one go up to the onset, from `ramp_from` on, later than in the first points.
-    `first`: first logged step; `constant`: it never changed so far; `warmup`: steps until 95 % of the highest rate so
-    far, 0 for a run that starts there.
-    """
-
-    now: float
-    peak: float
-    jump: float
-    jump_step: int
-    first: int
-    constant: bool
-    warmup: int
-    warming: bool
-    ramp: float
-    ramp_from: int
-
-    @property
-    def share(self) -> float:
-        """Of the highest rate so far."""
-        return self.now / self.peak if self.peak > 0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -193,7 +156,7 @@ class Case:
     def rate(self) -> Rate | None:
         """The learning rate around the onset."""
         curve = self.curve("learning_rate")
-        return None if curve is None else _rate(curve.only_finite(), self.onset, self.cadence)
+        return None if curve is None else rate_around(curve.only_finite(), self.onset, self.cadence)
 
     @cached_property
     def tiny_rate(self) -> tuple[float, float] | None:
@@ -481,116 +444,6 @@ def _in_life(curve: Curve, onset: int, segment: int | None) -> Curve:
         np.concatenate([getattr(before, name), getattr(own, name)]) for name in ("step", "value", "time", "segment")
     )
     return Curve(curve.series, step, value, time, life)
-
-
-def movement(curve: Curve, onset: int, points: int = CREPT_POINTS) -> Movement | None:
-    """How a curve moved in the `points` from a step on, against a straight line through the points before.
-
-    None with fewer than eight of them. Judged on the logarithm where all values are positive. A NaN or infinity at
-    the onset counts as infinitely high.
-    """
-    at = int(np.searchsorted(curve.step, onset))
-    before = curve.value[max(0, at - BASELINE) : at]
-    after = curve.value[at : at + points]
-    finite = np.isfinite(before)
-    if finite.sum() < FEWEST_BEFORE or not len(after):
-        return None
-    logged = bool(np.all(before[finite] > 0) and np.all(after[np.isfinite(after)] > 0))
-    y = np.log(before[finite]) if logged else before[finite]
-    line, sigma = _line(y)
-    expected = float(line[-1])
-    heights = [np.inf if not np.isfinite(v) else ((np.log(v) if logged else v) - expected) / sigma for v in after]
-    lead = _lead((y - line[: len(y)]) / sigma)
-    steps = curve.step[max(0, at - BASELINE) : at][finite]
-    top = int(np.argmax(heights))
-    return Movement(
-        float(np.exp(expected) if logged else expected),
-        float(after[top]),
-        float(heights[top]),
-        lead,
-        int(steps[len(steps) - lead]) if lead else int(onset),
-        float(np.median(heights)),
-    )
-
-
-def climb(curve: Curve, onset: int) -> int:
-    """Logged points before a step by which the curve had left its noise upwards; the log may end there."""
-    before = curve.value[curve.step < onset][-BASELINE:]
-    finite = before[np.isfinite(before)]
-    if len(finite) < FEWEST_BEFORE:
-        return 0
-    y = np.log(finite) if np.all(finite > 0) else finite
-    line, sigma = _line(y)
-    return _lead((y - line[: len(y)]) / sigma)
-
-
-def _lead(residual: Floats) -> int:
-    """Points at the end of `residual` whose running median of three is above three noise widths throughout."""
-    smooth = np.median(np.lib.stride_tricks.sliding_window_view(np.pad(residual, 1, mode="edge"), 3), axis=1)
-    calm = np.flatnonzero(smooth < 3.0)
-    return len(smooth) - 1 - int(calm[-1]) if len(calm) else len(smooth)
-
-
-def _line(y: Floats) -> tuple[Floats, float]:
-    """A straight line through the older three quarters, one point beyond the end, and the noise about it.
-
-    The newest quarter is left out so that a climb just before the onset does not pass for the trend.
-    """
-    n = len(y)
-    old = y[: max(6, 3 * n // 4)]
-    third = max(2, len(old) // 3)
-    rise = float(np.median(old[-third:]) - np.median(old[:third])) / max(1, len(old) - third)
-    middle = float(np.median(old - rise * np.arange(len(old))))
-    line: Floats = middle + rise * np.arange(n + 1, dtype=np.float64)
-    # a trend must not be carried on for ever: beyond the fitted part the level is held
-    line[len(old) :] = line[len(old) - 1]
-    sigma = robust_sigma(old - line[: len(old)])
-    return line, max(sigma, 1e-9 * max(1.0, abs(middle)), 1e-12)
-
-
-def _rate(curve: Curve, onset: int, cadence: int) -> Rate | None:
-    if not len(curve):
-        return None
-    at = max(0, curve.at(onset))
-    so_far = curve.value[: at + 1]
-    peak = float(np.max(so_far))
-    reached = int(np.flatnonzero(so_far >= 0.95 * peak)[0])
-    foot = _foot(so_far)
-    from_start = foot <= 1 and so_far[0] < 0.5 * peak
-    warmup = int(curve.step[reached] - curve.step[0]) if so_far[0] < 0.5 * peak else 0
-    top = int(np.flatnonzero(so_far >= 0.999 * peak)[0])
-    recent = at - top <= max(3, top // 10) and (from_start or _foot(so_far[: top + 1]) <= 1)
-    jump, jump_step = _jump(curve, at)
-    ramp = float(so_far[-1] / so_far[foot]) if foot > EARLY_POINTS and so_far[foot] > 0 else 1.0
-    return Rate(
-        float(so_far[-1]),
-        peak,
-        jump,
-        jump_step,
-        int(curve.step[0]),
-        float(np.min(so_far)) == peak,
-        warmup,
-        warmup > cadence and recent,
-        ramp if ramp > LR_JUMP else 1.0,
-        int(curve.step[foot]),
-    )
-
-
-def _foot(value: Floats) -> int:
-    """Index at which the rise that ends `value` began; the last index where it does not rise."""
-    falls = np.flatnonzero(np.diff(value) <= 0)
-    return int(falls[-1]) + 1 if len(falls) else 0
-
-
-def _jump(curve: Curve, at: int) -> tuple[float, int]:
-    """Largest factor between neighbouring points around an index that the points before never took, and its step."""
-    jump, step = 1.0, int(curve.step[at])
-    for i in range(max(4, at - 3), min(len(curve), at + 2)):  # what changes from the first points on is a warm-up
-        low, high = float(curve.value[i - 1]), float(curve.value[i])
-        usual = np.diff(curve.value[max(0, i - 20) : i])
-        if low > 0 and high / low > max(LR_JUMP, jump) and high - low > 3 * float(np.max(np.abs(usual), initial=0.0)):
-            jump, step = high / low, int(curve.step[i])
-    return jump, step
 
 
 def _varies(curve: Curve) -> bool:

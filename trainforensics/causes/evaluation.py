@@ -7,8 +7,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from trainforensics.causes.case import CREPT_POINTS, MOVED, STILL, Case, Movement, movement
+from trainforensics.causes.case import Case
 from trainforensics.causes.evidence import reason
+from trainforensics.causes.movement import CREPT_POINTS, MOVED, STILL, Movement, movement
 from trainforensics.causes.weight import Reason
 from trainforensics.signals import Curve
 

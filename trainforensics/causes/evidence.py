@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from trainforensics.causes.case import CREPT_POINTS, MOVED, Case
+from trainforensics.causes.case import Case
+from trainforensics.causes.movement import CREPT_POINTS, MOVED
 from trainforensics.causes.weight import Reason
 from trainforensics.model import Evidence
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trainforensics.causes.case import CREPT_POINTS, Case, climb
+from trainforensics.causes.case import Case
 from trainforensics.causes.evidence import drifted
+from trainforensics.causes.movement import CREPT_POINTS, climb
 from trainforensics.causes.weight import CLEAR, HINT, Reason, Weight
 
 CAUSE = "reward-signal"
