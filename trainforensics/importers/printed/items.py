@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,18 +15,31 @@ _STEPS = (
      "total_timesteps", "num_timesteps", "timesteps_total"),
     ("step", "steps", "train_step", "training_step", "current_step", "optimizer_step", "update_step", "step_num", "s"),
     ("iteration", "iter", "iterations", "iters", "it", "itr", "iter_num"),
-    ("num_updates", "n_updates", "updates", "update", "num_update"),
+    ("num_updates", "n_updates", "nupdates", "updates", "update", "num_update", "up."),
+    ("tick",),
     ("batch", "ba", "batches", "minibatch", "mb"),
-    ("timesteps", "timestep"),
+    ("timesteps", "timestep", "env_step", "env_steps", "timesteps_so_far", "timestepssofar", "totalenvinteracts"),
+    ("episode", "episodes"),
 )  # fmt: skip
 STEP_TRUST = {name: trust for trust, names in enumerate(_STEPS) for name in names}
+# Words for a part of the data, and whether it is held out.
+SPLITS = {"train": False, "training": False} | dict.fromkeys(
+    ("test", "testing", "val", "valid", "validation", "validate", "validating", "eval", "evaluate", "evaluation",
+     "evaluating", "dev", "cv"), True,
+)  # fmt: skip
 
 _SEPARATOR = re.compile(
-    r"[|,;\t{}]|\s{2,}|\s-+\s|\s·\s|[)\]](?=\s*[A-Za-z'\"])|(?<=\w)%(?=\s)|/(?=[a-z_]+=$)|(?:^|(?<=\s))\*+\s"
+    r"[|,;\t{}]|\s{2,}|\s-+\s|\s[·:]\s|(?i:done|finished|completed?|ended)[.:!]\s|[)\]](?=\s*[A-Za-z'\"])|(?<=\w)%(?=\s)|/(?=[a-z_]+=$)|(?:^|(?<=\s))\*+\s"
 )
 _SYMBOLS = re.compile(r"^\W+")
 _RIGHT = " \t\"'`:=[(~"
 _VERB = re.compile(r"\s+(?:is|was|are|of|->|=>)$")
+_PREPOSITION = re.compile(r"(?:in|at|on|over|after|for|with)$", re.IGNORECASE)
+_COUNT_BEHIND = re.compile(r"\s?(epoch|(?:step|iter(?:ation)?|batch|minibatch)(?:s|es)?)\b(?!\s?[=/])", re.IGNORECASE)
+_UNIT_BEFORE = re.compile(r"\s\w+/\w+\s*[\t|,;]\s*$")  # "850 samples/sec \t 12": the words belong to the 850
+_GROUP = re.compile(r"(\w+)\[(\w+)$")  # "tot_loss[loss=0.5, ctc_loss=0.25]"
+# What follows was measured on this: "[valid] loss=0.5", "validation: loss=0.5".
+_SECTION = re.compile(r"\[(\w+)\]|(?<![\w-])(\w+)(?: set| results?)?\s?:\s*$")
 _LETTER = re.compile(r"[^\W\d]")
 _LONGEST_NAME = 72
 _ATTACHED_UNIT = re.compile(r"[A-Za-zµ%/]+(?=[\s,|;)\]}]|$)(?!=)")
@@ -39,8 +53,8 @@ Kind = Literal["step", "epoch", "inner", "rank", "value", "average"]
 class Item:
     """A number in the line: its span, and the name that the words around it give.
 
-    `said`: by ":" or "="; `apart`: a separator stands before the name; `share`: it reads "7/100". `kind` is decided
-    later; an item that is `skipped` means nothing.
+    `said`: by ":" or "="; `apart`: a separator stands before the name; `share`: it reads "7/100"; `held_out`: what stands
+    before says so of it and those behind it. `kind` is decided later; an item that is `skipped` means nothing.
     """
 
     start: int
@@ -50,6 +64,7 @@ class Item:
     said: bool = False
     apart: bool = True
     share: bool = False
+    held_out: bool = False
     skipped: bool = False
     kind: Kind = "value"
 
@@ -57,7 +72,8 @@ class Item:
 def find_items(line: str, start: int, end: int) -> list[Item] | int:
     """The numbers between two places, or the place at which a second record begins."""
     items: list[Item] = []
-    listed, index, at = "", 0, start
+    listed, group, index, at = "", "", 0, start
+    held_out = False
     counted: set[str] = set()
     for token in TOKEN.finditer(line, start, end):
         gap = line[at : token.start()]
@@ -66,9 +82,7 @@ def find_items(line: str, start: int, end: int) -> list[Item] | int:
             return _prefix_start(line, token.start())
         if token.lastgroup in {"time", "duration"}:
             continue
-        item = Item(*(token.span("inner") if token["wrap"] else token.span()), share=token["share"] is not None)
-        if token["unit"] and token["unit"] not in COUNT_SUFFIXES:
-            item.end = token.start("unit")
+        item = _item(token)
         items.append(item)
         if listed and "," in gap and _IN_LIST.match(gap):
             index += 1
@@ -77,18 +91,70 @@ def find_items(line: str, start: int, end: int) -> list[Item] | int:
         _name_item(item, gap, token.start() - len(gap), first=len(items) == 1)
         opened = item.said and gap.rstrip().endswith(("[", "(")) and item.name
         listed, index = item.name if opened else "", 0
-        if len(items) > 1 and not item.name and gap.rstrip().endswith("("):
+        if len(items) > 1 and not item.name and not item.share and gap.rstrip().endswith("("):
             _behind(items[-2], item, line, at)
             continue
-        if not item.name and not item.share:
-            found = _UNIT_BEHIND.match(line, item.end, end)
-            item.name = found[1] if found else ""
+        _name_by_words_behind(item, line, end)
+        if _begins_anew(item, items, line, gap):
+            return item.start
+        before = item.name_start - token.start()
+        held_out = item.held_out = _section(gap[:before] if -len(gap) <= before < 0 else gap, held_out)
+        group = _in_group(item, gap, group)
+        item.skipped = token["range"] is not None and item.name.lower() not in STEP_TRUST
+        item.said |= gap.endswith("[") and line[item.end : item.end + 1] == "]"
         key = item.name.lower()
         if key in STEP_TRUST and (item.said or key != "s") and (item.share or line[item.start : item.end].isdigit()):
             if key in counted:
                 return item.name_start
             counted.add(key)
     return items
+
+
+def _item(token: re.Match[str]) -> Item:
+    """The number of a token, without what is wrapped around it."""
+    inner = "inner" if token["wrap"] else "last" if token["range"] else 0
+    item = Item(*token.span(inner), share=token["share"] is not None)
+    if token["unit"] and token["unit"] not in COUNT_SUFFIXES:
+        item.end = token.start("unit")
+    return item
+
+
+def _name_by_words_behind(item: Item, line: str, end: int) -> None:
+    """Name a number without a name before it by its unit: "12 tokens/s", "in 3 epoch", "1epoch"."""
+    if item.share or (item.name and not _PREPOSITION.match(item.name)):
+        return
+    if (found := _COUNT_BEHIND.match(line, item.end, end)) is not None:
+        item.name, item.said, item.apart = found[1], True, True
+        return
+    found = _UNIT_BEHIND.match(line, item.end, end)
+    item.name = found[1] if found else ""
+
+
+def _begins_anew(item: Item, items: Sequence[Item], line: str, gap: str) -> bool:
+    """Whether an unnamed "2/300" repeats the one that the line begins with: bars that follow without a break."""
+    first = items[0]
+    if len(items) < 3 or not (item.share and first.share) or item.name or first.name or gap.endswith(("[", "(")):
+        return False
+    return line[first.start : first.end].rpartition("/")[2] == line[item.start : item.end].rpartition("/")[2]
+
+
+def _section(before: str, held_out: bool) -> bool:
+    """Whether what stands before a name says that the numbers from here on were measured on held-out data."""
+    for found in _SECTION.finditer(before):
+        held_out = SPLITS.get((found[1] or found[2]).lower(), held_out)
+    return held_out
+
+
+def _in_group(item: Item, gap: str, group: str) -> str:
+    """Give an item the name of the brackets it stands in, "total[loss=0.5, ...]", and return that name."""
+    found = _GROUP.match(item.name)
+    if found is None:
+        group = "" if "]" in gap else group
+        item.name = f"{group}{item.name}" if item.name else ""
+        return group
+    group = "" if found[1] == found[2] else f"{found[1]}/"
+    item.name = f"{group}{found[2]}"
+    return group
 
 
 def _prefix_start(line: str, time: int) -> int:
@@ -110,6 +176,8 @@ def _behind(first: Item, second: Item, line: str, end: int) -> None:
 
 def _name_item(item: Item, gap: str, at: int, *, first: bool) -> None:
     """Give an item the name that the text before it holds, and say how it stands there."""
+    if not first and _UNIT_BEFORE.match(gap):
+        return
     stripped = gap.rstrip(_RIGHT)
     mark = gap[len(stripped) :]
     item.said = ":" in mark or "=" in mark
@@ -119,7 +187,7 @@ def _name_item(item: Item, gap: str, at: int, *, first: bool) -> None:
     for separator in _SEPARATOR.finditer(stripped, begin):
         begin, item.apart = separator.end(), True
     text = stripped[begin:]
-    if "=" in text or (item.said and ":" in text and not mark.endswith((" ", "[", "("))):
+    if "=" in text or (item.said and ":" in _SYMBOLS.sub("", text) and not mark.endswith((" ", "[", "("))):
         begin += max(text.rfind(" "), text.rfind("=")) + 1
         text = stripped[begin:]
     shorter = _SYMBOLS.sub("", text)

@@ -7,31 +7,33 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal
 
 from trainforensics import roles
 from trainforensics.importers.printed.clock import is_global
 from trainforensics.importers.printed.expressions import expression
-from trainforensics.importers.printed.items import STEP_TRUST, Item, find_items
-from trainforensics.importers.printed.tokens import Prefix, prefix_of
+from trainforensics.importers.printed.items import SPLITS, STEP_TRUST, Item, find_items
+from trainforensics.importers.printed.tokens import TIME, Prefix, prefix_of
+from trainforensics.importers.rows.axes import says_validation
 
-_EPOCHS = frozenset({"epoch", "epochs", "ep"})
-_SPLITS = {"train": False, "training": False} | dict.fromkeys(
-    ("test", "testing", "val", "valid", "validation", "validate", "validating", "eval", "evaluate", "evaluation",
-     "evaluating"), True,
-)  # fmt: skip
+_EPOCHS = frozenset({"epoch", "epochs", "ep", "ep."})
 # What may stand before the name of a step or an epoch: "completed step: 5", "validation loss at iteration 1000".
-_BEFORE_STEP = frozenset(_SPLITS) | {
+_BEFORE_STEP = frozenset(SPLITS) | {
     "at", "completed", "current", "for", "global", "now", "of", "on", "optimizer", "optim", "the", "loss", "results",
-    "result", "metrics", "after", "end", "finished", "done", "log", "model", "beginning", "start", "starting",
+    "result", "metrics", "after", "end", "finished", "done", "log", "model", "beginning", "start", "starting", "data",
+    "learning", "to", "in",
 }  # fmt: skip
 _RANKS = frozenset({"rank", "global_rank", "dp_rank", "worker"})
 _IGNORED = frozenset({"eta", "elapsed", "remaining", "pid", "port", "device", "gpu", "node", "version", "v_num"})
 _HELD_OUT_NAMES = frozenset({"tel"})  # llm.c's test loss
 _SUMMARY = frozenset({"train_runtime", "train_samples_per_second"})
+_TRAINED = frozenset({"train_loss", "reward"})
 RESULT_ROLES = frozenset({"train_loss", "val_loss", "val_metric", "grad_norm", "reward"})
 
-_SAYS_HELD_OUT = re.compile(r"\b(?:valid|validation|eval|evaluation|test)\b(?!_)", re.IGNORECASE)
+_SAYS_HELD_OUT = re.compile(r"\b(?:valid|validation|eval|evaluation|test|saving dict for)\b(?!_)", re.IGNORECASE)
+_SPLIT_LEAD = re.compile(r"(\w+) (?=\S*/)")  # "Train loss/train/total"
+_CHANGE = re.compile(r"\s*-+>\s*$")  # "improved: 8.1 --> 5.4"
 _TAGGED = re.compile(r"\w+[_\d]\w*")
 _EPOCH_MEANS = re.compile(r"(?:.*\|\s*train )?\|\s*epoch\s+\d+\s*\|")  # fairseq's line at the end of an epoch
 _SENTENCE = re.compile(r"['\"]|\.\s|\b(?:from|to|than|by|with|into)$", re.IGNORECASE)
@@ -40,7 +42,10 @@ _WHOLE = re.compile(r"\d+(?:\.0*)?(?:e\+\d+)?|\d\.\d+e\+\d+|\d{1,3}(?:,\d{3})+")
 _MODE = re.compile(r"\((\w+)\)$")
 _KERAS = re.compile(r"\s*(?:-\s)?(?:\d+/\d+\s*(?:[\[━]|-\s)|\d+m?s(?: \d+m?s/\w+)?\s+-\s)")
 _PLURAL = frozenset({"steps", "iterations", "iters", "epochs", "batches", "updates", "timesteps"})
-_LEAD = frozenset(_SPLITS) | {"loss", "set", "metrics", "results", "phase", "performance"}
+_LEAD = frozenset(SPLITS) | {"loss", "set", "metrics", "results", "phase", "performance"}
+_CLOCK = frozenset({"time", "date"})
+_TIMES = re.compile(TIME)
+_IDENTIFIER = re.compile(r"[a-z]+(?:_[a-z]+)+")  # "train_loss 0.5" needs no mark between
 _LONGEST_RECORD = 16_384
 _MOST_WORDS = 8
 _TAIL, _MOST_ITEMS = 12, 24  # of a record that does not say its step
@@ -113,20 +118,21 @@ def learn(line: str, *, bar: bool = False, under_header: bool = False, counted: 
         return None
     _name_counts(line, items, start)
     _share_lead(items)
+    _part_splits(items)
     shape = Shape(dictionary=brace is not None)
     shape.validation = _SAYS_HELD_OUT.search(line, 0, start) is not None or " valid on " in line
-    if _EPOCH_MEANS.match(line) and not shape.validation:
+    if _EPOCH_MEANS.match(line) and not shape.validation and not any(item.share and not item.name for item in items):
         for item in items:
             item.name = (
                 f"epoch/{item.name}" if item.name and item.name.lower() not in {*STEP_TRUST, *_EPOCHS} else item.name
             )
     shape.bar = not (items[0].name and items[0].share) and _KERAS.match(line, start) is not None
-    _classify(shape, line, items)
+    _classify(shape, line, items, start)
     _number_groups(shape, items, prefix)
     shape.summary = shape.dictionary and bool(shape.names & _SUMMARY)
     if not (bar and shape.values) and not _is_record(shape, line, items, (start, end), under_header, counted):
         return None
-    shape.training = not shape.validation and any(roles.resolve(name).role == "train_loss" for name in shape.names)
+    shape.training = not shape.validation and any(roles.resolve(name).role in _TRAINED for name in shape.names)
     within = shape.epoch and not is_global(shape.step_name)
     shape.plain = bool(shape.step and shape.values) and not (within or shape.dictionary or bar)
     shape.pattern = expression(line, prefix, items, prefix.end if brace else start, end, whole=brace is None)
@@ -148,16 +154,22 @@ def _dictionary(line: str, start: int) -> tuple[int, int] | None:
 
 def _is_prose(items: Sequence[Item]) -> bool:
     """Whether numbers merely stand among words: several words before one, with nothing between them and the last."""
-    unsaid = [item for item in items if not item.said]
+    unsaid = [item for item in items if not item.said and not _is_count(item.name)]
     return any((" " in item.name and not item.apart) or _SENTENCE.search(item.name) for item in unsaid) or any(
-        ". " in item.name for item in items
+        ". " in item.name and item.name.count(" ") > 1 for item in items
     )
+
+
+def _is_count(name: str) -> bool:
+    """Whether a name says that the number counts steps or epochs: "of epoch", "at step"."""
+    *head, last = name.lower().split() or [""]
+    return (last in STEP_TRUST or last in _EPOCHS) and _BEFORE_STEP.issuperset(head)
 
 
 # --- what the items mean -----------------------------------------------------------------------------------------
 
 
-def _classify(shape: Shape, line: str, items: Sequence[Item]) -> None:
+def _classify(shape: Shape, line: str, items: Sequence[Item], start: int) -> None:
     """Decide which item is the step, the epoch, the rank."""
     step: Item | None = None
     trust = _NO_TRUST
@@ -165,7 +177,8 @@ def _classify(shape: Shape, line: str, items: Sequence[Item]) -> None:
     for i, item in enumerate(items):
         if item.skipped or item.kind == "average":
             continue
-        if item.share and not item.name and not (shape.bar or _inside(line, item, items[i - 1] if i else None)):
+        lead = not i and not shape.bar and not _words(line[start : item.start])
+        if item.share and not (item.name or shape.bar or lead or _inside(line, item, items[i - 1] if i else None)):
             item.skipped = True
             continue
         part = _part(item, items[i + 1] if i + 1 < len(items) else None, line, shape.dictionary)
@@ -182,19 +195,41 @@ def _classify(shape: Shape, line: str, items: Sequence[Item]) -> None:
         if part.kind == "value":
             seen.add(item.name)
     shape.validation |= bool(_HELD_OUT_NAMES & seen)
+    values = [item for item in items if item.kind in {"value", "average"} and not item.skipped]
+    shape.validation |= bool(values) and all(item.held_out for item in values)
     shape.step_name = "" if step is None else step.name
 
 
 def _name_counts(line: str, items: Sequence[Item], start: int) -> None:
     """Name the numbers in brackets at the beginning, "[100] loss: ..." and "[1,  2000] loss: ..."."""
     first, second = items[0], items[1] if len(items) > 1 else items[0]
-    if first.name or first.share or line[start : first.start].strip() != "[":
+    if first.name or second.kind == "average":
         return
-    behind = line[first.end : second.start].strip()
-    if line[first.end : first.end + 1] == "]":
-        first.name = "iteration"
-    elif behind == "," and not second.name and line[second.end : second.end + 1] == "]":
+    before, behind = line[start : first.start].strip(), line[first.end : second.start].strip()
+    if first.share:
+        if second.share and not second.name and (before, behind) == ("[", "]["):
+            first.name = "epoch"  # "[0/25][50/500]"
+        return
+    closed = line[first.end :].lstrip()[:1]
+    if before in {"[", "(", "[ (", "[("} and closed in {"]", ")"}:
+        first.name, first.said = "iteration", True
+    elif before == "[" and behind == "," and not second.name and line[second.end : second.end + 1] == "]":
         first.name, second.name = "epoch", "iteration"
+    elif not before and line[first.end : first.end + 1] in {":", "\t"} and len(items) > 1:
+        first.name, first.said = "iteration", True  # "100:  loss: 0.5"
+        if not second.name and items[2:] and items[2].name.startswith("avg"):  # its mean behind it: what is minimised
+            second.name, second.said = "loss", True
+
+
+def _part_splits(items: Sequence[Item]) -> None:
+    """Tell numbers of held-out data from others of the same line; a split before a path says nothing new."""
+    for item in items:
+        found = _SPLIT_LEAD.match(item.name)
+        if found and found[1].lower() in SPLITS:
+            item.held_out |= SPLITS[found[1].lower()]
+            item.name = item.name[found.end() :]
+        if item.held_out and item.name and not _is_count(item.name) and not says_validation(item.name):
+            item.name = f"val/{item.name}"
 
 
 def _share_lead(items: Sequence[Item]) -> None:
@@ -227,16 +262,16 @@ def _part(item: Item, after: Item | None, line: str, dictionary: bool) -> _Part:
     joined = "_".join(words)
     head = {*words[:-1], *folder.split("/")} - {""}
     proper = head <= _BEFORE_STEP
-    held_out = proper and any(_SPLITS.get(word) for word in (*head, mode[1].lower() if mode else ""))
+    held_out = proper and any(SPLITS.get(word) for word in (*head, mode[1].lower() if mode else ""))
     names = (f"{folder}/{last}", joined, words[-1])
     trust = min((STEP_TRUST[name] for name in names if name in STEP_TRUST), default=_NO_TRUST)
     whole = item.share or _WHOLE.fullmatch(line, item.start, item.end) is not None
     counted = after is not None and after.share and not after.name
-    split = last in _SPLITS
+    split = last in SPLITS
     if item.share and (not item.name or (held_out and trust < _NO_TRUST) or (split and not counted)):
-        return _Part("inner", held_out=held_out or _SPLITS.get(last, False))
+        return _Part("inner", held_out=held_out or SPLITS.get(last, False))
     if whole and not dictionary and proper and (words[-1] in _EPOCHS or (split and counted)):
-        return _Part("epoch", held_out=held_out or _SPLITS.get(last, False))
+        return _Part("epoch", held_out=held_out or SPLITS.get(last, False))
     named = proper or trust == 0 or (joined in STEP_TRUST and not folder)
     if whole and trust < _NO_TRUST and named and (item.said or joined != "s"):
         return _Part("step", trust, held_out)
@@ -286,26 +321,35 @@ def _is_record(
     first = kept[0]
     lead = line[span[0] : first.name_start].strip(" \t")
     tail = _words(line[items[-1].end : span[1]])
+    words = set(re.findall(r"[a-z_]+", _TIMES.sub("", lead).lower()))
     if not shape.values:
-        return shape.counted and not _words(lead) and len(tail) <= 8
+        return shape.counted and not words - _CLOCK and len(tail) <= 8
+    if not words - _LEAD:
+        shape.validation |= any(SPLITS.get(word) for word in words)
+    values = [item for item in kept if item.kind == "value"]
+    said = all(item.said for item in values)
     if shape.counted or shape.bar:
-        plural = shape.step_name.lower() in _PLURAL and not shape.total
-        metric = all(item.said for item in kept) and any(_METRIC.search(name) for name in shape.names)
+        if any(_CHANGE.match(line[one.end : two.start]) for one, two in pairwise(items)):
+            return False
+        if first.share and not first.name and not shape.bar:
+            return bool(found & RESULT_ROLES) and any(item.said for item in values)
+        within = any(item.kind == "epoch" and item.name.lower() not in _PLURAL for item in kept)
+        plural = shape.step_name.lower() in _PLURAL and not (shape.total or within)
+        metric = said and any(_METRIC.search(name) for name in shape.names)
         return bool(found & RESULT_ROLES) if plural else bool(found) or metric
-    words = set(_words(lead).lower().split())
-    if words - _LEAD or len(tail) > _TAIL or len(items) > _MOST_ITEMS or not (first.said or lead == "*"):
+    if words - _LEAD or len(tail) > _TAIL or len(items) > _MOST_ITEMS:
         return False
-    shape.validation |= any(_SPLITS.get(word) for word in words)
-    said = all(item.said for item in kept)
+    if not (first.said or lead == "*" or _IDENTIFIER.fullmatch(first.name)):
+        return False
     shape.validation |= (
-        any(_SPLITS.get(word) for word in first.name.partition("/")[0].lower().split()) and "/" in first.name
+        any(SPLITS.get(word) for word in first.name.partition("/")[0].lower().split()) and "/" in first.name
     )
     if under_header and said:
         return True
     if found & RESULT_ROLES:
         return roles.resolve(first.name).role in RESULT_ROLES or said
-    if {roles.resolve(f"val/{name}").role for name in shape.names} & RESULT_ROLES:
-        shape.validation = True
+    if any(roles.resolve(f"val/{name}").role == "val_metric" for name in shape.names):
+        shape.validation = not re.match("train", first.name, re.IGNORECASE)
         return True
     return counted and said and len(shape.values) >= 2 and bool(found)
 

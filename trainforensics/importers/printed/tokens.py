@@ -12,7 +12,8 @@ TIME = r"\d{4}[-/]\d{2}[-/]\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d+)?(?:Z|[+-]\d{2}:
 NUMBER = r"[-+]?(?:\d+(?:,\d{3})*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|(?i:nan|inf(?:inity)?)(?:\(ind\))?)"
 # Counts are printed with these ("1.2B tokens"); other units are part of the text around the number.
 COUNT_SUFFIXES = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12}
-_UNIT = r"%|(?:[KMGT]i?B|ms|us|µs|ns|sec|s|min|m|h|d|z|x|it|tok|tokens|[KMGTP]?FLOPS?|[KMG])(?:/[A-Za-z]+)*"
+_COUNTED = r"(?:epoch|step|iter(?:ation)?|batch|minibatch)(?:s|es)?"  # "1epoch", "101-200batch"
+_UNIT = rf"%|{_COUNTED}|(?:[KMGT]i?B|ms|us|µs|ns|sec|s|min|m|h|d|z|x|it|tok|tokens|[KMGTP]?FLOPS?|[KMG])(?:/[A-Za-z]+)*"
 _WRAPPED = r"(?:torch\.)?tensor|(?:np|numpy)\.\w+"
 
 _VALUE = rf"(?<![\w.@#])(?<![\w%)]-)(?<!of )(?<!or ){NUMBER}"  # "number of nan iterations"
@@ -21,7 +22,8 @@ TOKEN = re.compile(
     rf"(?P<time>(?<![\d.]){TIME})"
     r"|(?P<duration>(?<![\w.])(?:\d+ days?,? )?\d+:\d{2}(?::\d{2}(?:\.\d+)?)?(?![\d:]))"
     r"|(?P<share>(?<![\w./@#-])\d+\s*/\s*\d+(?![\w./]))"
-    rf"|(?P<wrap>(?<![\w.])(?:{_WRAPPED})\(\s*(?P<inner>{NUMBER})[^()]*\))"
+    rf"|(?P<range>(?<![\w.@#/-])\d+-(?P<last>\d+)(?={_COUNTED}\b))"
+    rf"|(?P<wrap>(?<![\w.])(?:{_WRAPPED})\(\s*\[?\s*(?P<inner>{NUMBER})[^()]*\))"
     rf"|(?P<number>{_VALUE})(?P<unit>[kKMGBT](?![\w/])|(?:{_UNIT})(?![\w]))?(?![\w.]*\w)"
     r"|(?P<none>(?<=[:=] )None\b|(?<=[:=])None\b)"
 )
@@ -47,12 +49,17 @@ _PREFIXES = (
     r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d",
     r"[IWEF]\d{4} \d\d:\d\d:\d\d[\d.]*\s+\d+ [\w./-]+:\d+\]",  # glog
     r"\([\w./]+\.py:? \d+\):?",
+    r"\([\w./]+:\d+\)",
+    r"[\w./-]+\.(?:py|cc|cpp):\d+:?(?=\s)",
+    r":?\s*[IWEF] [\w./]+:\d+\]",
+    r"[\w.]+\[[\w./]+:\d+\](?:\s+-(?=\s))?",
     r"\([^()]*\bpid=\d+[^()]*\)",  # Ray
-    r"\d{1,5}:(?=\s)",  # srun --label
+    r"\d{1,5}:(?= (?!\s*[-+\d]))",  # srun --label
     rf"(?:\|\s*|-\s+)?{_LEVEL}\b"
     r"(?:\s*\|\s*[\w.<>]+(?::[\w<>]+:\d+)?\s*(?:\||-)|\s+-\s+[\w.]+\s+-(?=\s)|:[\w.]+:|[ :-]*(?:\[[\w.:]+\])?)[:|-]*",
     rf"[|-]?\s*[\w.]+\s+(?:\[?[\w.-]*\]?\s*)?[|-]\s+(?={_LEVEL}\b)",
     rf"(?:host|rank):\d+\s+[\w.:]+\s+{_LEVEL}",
+    rf"[\w.]+\s+{_LEVEL}:(?=\s)",
     r"rank[ _=]?\d+[\]:,|]+(?=\s)",
     r"[|:>-]+(?=\s)",
 )
