@@ -330,14 +330,110 @@ STORIES = {
         incident={"role": "reward"},
     ),
     # plateau
-    "plateau at a rate of 0": Story(
-        "plateau", {**CALM, "learning_rate": np.where(AFTER, 0.0, 1e-3)}, "schedule"
-    ),
+    "plateau at a rate of 0": Story("plateau", {**CALM, "learning_rate": np.where(AFTER, 0.0, 1e-3)}, "schedule"),
     "plateau without gradients": Story("plateau", {**CALM, "grad_norm": np.where(AFTER, 0.0, 1.0)}, "frozen-graph"),
     "swings at the data's period": Story(
         "oscillation", CALM, "not learning-rate", incident={"occurrences": tuple(range(100, 301, 40))}
     ),
-}  # fmt: skip
+    # starts
+    "a start far above an untrained model": Story("bad-start", {"train_loss": noise(40.0)}, "initialisation", onset=0),
+    "a start from a file that did not fit": Story(
+        "bad-start",
+        {"train_loss": noise(40.0)},
+        "incomplete-checkpoint",
+        onset=0,
+        said=(Event("warning", 0, text="Some weights were not initialized from the checkpoint: size mismatch"),),
+    ),
+    "a start summed over micro-batches": Story(
+        "bad-start",
+        {"train_loss": noise(40.0), "val_loss": evaluated(5.0, 5.0)},
+        "logging-artefact",
+        onset=0,
+    ),
+    "NaN in the first points": Story(
+        "nan-onset",
+        {"train_loss": np.where(STEP < 2, 8.0, np.nan), "learning_rate": np.full(N, 1e-3)},
+        "learning-rate initialisation numeric-overflow",
+        onset=2,
+    ),
+    "no label counts": Story("loss-zero", {"train_loss": np.zeros(N)}, "labels", onset=0),
+    "a loss of 0 that hides NaN": Story(
+        "loss-zero",
+        {"train_loss": np.where(AFTER, 0.0, learnt()), "grad_norm": np.where(AFTER, np.nan, noise(seed=1))},
+        "numeric-overflow",
+        config=FP16,
+    ),
+    # batch size, mixture of experts, attention
+    "a smaller batch": Story(
+        "gradual-rise", {"train_loss": RISE, "batch_size": np.where(AFTER, 64, 512)}, "batch-size", incident=DOWN
+    ),
+    "a batch that always was so": Story(
+        "gradual-rise", {"train_loss": RISE, "batch_size": np.full(N, 512)}, "not batch-size", incident=DOWN
+    ),
+    "experts starve": Story(
+        "expert-collapse",
+        {**CALM, "router_entropy": at(noise(1.0, 2), 0.3, N)},
+        "router",
+        incident={"role": "router_entropy"},
+    ),
+    "experts starve since the data changed": Story(
+        "expert-collapse",
+        {**CALM, "sampling_ratio": at(noise(0.2, 2), 4, N)},
+        "data-shift",
+        incident={"role": "router_entropy"},
+        beside=(make_incident("data-shift", ONSET - 2),),
+    ),
+    "attention logits lead": Story(
+        "divergence",
+        {"train_loss": RISE, "attention_logit_max": noise(20, 3) * np.where(STEP < 260, 1, np.exp((STEP - 260) / 30))},
+        "attention learning-rate",
+        incident=DOWN,
+        beside=(make_incident("attention-collapse", 290),),
+    ),
+    # curves too good, or at odds
+    "documents attend to one another": Story(
+        "suspicious-low-loss", CALM, "attention", config={"data": {"packing": True}}
+    ),
+    "the loss has no floor": Story(
+        "suspicious-low-loss", {"train_loss": -noise(1.0) * np.exp(STEP / 30)}, "labels", onset=0
+    ),
+    "a fault of the disk, not of the network": Story(
+        "hang", CALM, "storage", said=(Event("error", ONSET, text="OSError: [Errno 116] Stale file handle"),)
+    ),
+    "NCCL times out after a device failed": Story(
+        "hang",
+        CALM,
+        "hardware",
+        said=(
+            Event("error", ONSET, text="Xid 48: uncorrectable ECC error"),
+            Event("nccl-timeout", ONSET + 1, text="NCCL watchdog: ALLREDUCE timed out"),
+        ),
+    ),
+    "NCCL times out": Story(
+        "hang", CALM, "network", said=(Event("nccl-timeout", ONSET, text="NCCL watchdog: ALLREDUCE timed out"),)
+    ),
+    "memory with longer sequences": Story("memory-growth", {**CALM, "seq_len": at(noise(512, 4), 2, N)}, "data-shift"),
+    "memory alone": Story("memory-growth", CALM, "memory-leak"),
+    "the environment changed": Story(
+        "resume-discontinuity", {**CALM, "tokens_per_sec": at(noise(1e4, 3), 1.5, N)}, "environment", said=RESTART
+    ),
+    "plateau with everything in order": Story(
+        "plateau", {**CALM, "learning_rate": np.full(N, 1e-3)}, "not schedule frozen-graph"
+    ),
+    "plateau of an optimiser that changes nothing": Story(
+        "plateau",
+        {**CALM, "update_norm": np.zeros(N), "learning_rate": np.full(N, 1e-3)},
+        "optimizer-state frozen-graph",
+    ),
+    "an effect of the loss scale": Story(
+        "lr-anomaly",
+        {**CALM, "learning_rate": np.zeros(N), "loss_scale": np.ones(N)},
+        "loss-scaling numeric-overflow",
+        onset=1,
+        config=FP16,
+        beside=(make_incident("scale-decay", 1),),
+    ),
+}
 
 
 @pytest.mark.parametrize("name", STORIES)

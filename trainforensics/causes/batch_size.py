@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from trainforensics.causes.case import Case
 from trainforensics.causes.evidence import rooted
-from trainforensics.causes.weight import CLEAR, Reason, Weight
+from trainforensics.causes.movement import MOVED
+from trainforensics.causes.weight import CLEAR, PROOF, Reason, Weight
 
 CAUSE = "batch-size"
 PRIORS: Mapping[str, float] = {
@@ -17,7 +18,9 @@ PRIORS: Mapping[str, float] = {
     "oscillation": 0.05,
     "gradual-rise": 0.02,
     "data-shift": 0.03,
+    "divergence": 0.02,
 }
+CHANGED = 1.5  # fold; batches filled by tokens vary by less from step to step
 
 
 def weigh(case: Case) -> Weight | None:
@@ -28,8 +31,12 @@ def weigh(case: Case) -> Weight | None:
     reasons = rooted(case, CLEAR, "batch-size-change")
     for role in ("batch_size", "world_size", "gradient_accumulation"):
         move = case.movement(role)
-        if move is not None and move.at != move.before:
-            reasons.append(Reason(CLEAR, f"{role} changed from {move.before:g} to {move.at:g}"))
+        if move is None or abs(move.median_widths) < MOVED or min(move.before, move.at) <= 0:
+            continue
+        ratio = move.at / move.before
+        if max(ratio, 1 / ratio) >= CHANGED:
+            points = PROOF if ratio < 1 else CLEAR
+            reasons.append(Reason(points, f"{role} changed from {move.before:.4g} to {move.at:.4g}"))
             break
     return Weight(
         prior,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from trainforensics.causes.case import Case
 from trainforensics.causes.evaluation import trained, validated
-from trainforensics.causes.evidence import gradient, lone_gap, longer_samples, periodic, rate_jump, restart
+from trainforensics.causes.evidence import gradient, lone_gap, longer_samples, periodic, rate_jump, restart, rooted
 from trainforensics.causes.weight import CLEAR, HINT, STRONG, Reason, Weight
 
 CAUSE = "data-shift"
@@ -28,6 +28,7 @@ PRIORS: Mapping[str, float] = {
     "oscillation": 0.03,
     "throughput-drop": 0.05,
     "memory-growth": 0.03,
+    "expert-collapse": 0.05,
     "rank-divergence": 0.03,
 }
 
@@ -51,6 +52,8 @@ def weigh(case: Case) -> Weight | None:
     if case.kind in ("throughput-drop", "memory-growth"):
         return Weight(prior, tuple(longer_samples(case, STRONG)), TEST.format(case.onset))
     reasons += lone_gap(case, at_once=HINT)
+    if case.kind == "expert-collapse":
+        reasons += rooted(case, CLEAR, "data-shift")
     if case.kind == "val-jump":
         reasons += trained(case, moved=-HINT)
     for role in ("seq_len", "seq_len_max", "padding_fraction", "sampling_ratio", "batch_loss"):

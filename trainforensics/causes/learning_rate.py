@@ -43,6 +43,7 @@ PRIORS: Mapping[str, float] = {
     "resume-discontinuity": 0.05,
     "val-divergence": 0.04,
     "val-jump": 0.05,
+    "expert-collapse": 0.04,
     "rl-collapse": 0.35,
     "attention-collapse": 0.08,
     "batch-size-change": 0.1,

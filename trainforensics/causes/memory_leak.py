@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trainforensics.causes.case import Case
-from trainforensics.causes.weight import Reason, Weight
+from trainforensics.causes.evidence import longer_samples
+from trainforensics.causes.weight import CLEAR, Weight
 
 CAUSE = "memory-leak"
 PRIORS: Mapping[str, float] = {
@@ -19,7 +20,7 @@ def weigh(case: Case) -> Weight | None:
     prior = PRIORS.get(case.kind)
     if prior is None:
         return None
-    reasons: list[Reason] = []
+    reasons = longer_samples(case, -CLEAR)
     return Weight(
         prior, tuple(reasons), "compare two heap snapshots some hundred steps apart; look for tensors kept in lists"
     )
