@@ -231,10 +231,10 @@ def write_json_lines(path: Path, rows: int, nan_share: float) -> None:
 
 
 def into_store(path: Path) -> int:
-    """Numbers of a log that discovery, import and store write as Parquet."""
-    with tempfile.TemporaryDirectory() as store:
-        imported = import_candidates(discover([path]).candidates, Path(store), {})
-        return sum(source.points for source in open_run(Path(store), imported.runs[0]).sources)
+    """Numbers of a log that discovery, import and store write as Parquet; the store is left beside the log."""
+    store = Path(tempfile.mkdtemp(dir=path.parent, prefix=".store-"))
+    imported = import_candidates(discover([path]).candidates, store, {})
+    return sum(source.points for source in open_run(store, imported.runs[0]).sources)
 
 
 def with_polars(path: Path, *, write: bool) -> int:

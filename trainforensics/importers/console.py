@@ -15,6 +15,8 @@ FORMAT = "console"
 _NOT_CONSOLE = (".json", ".yaml", ".yml", ".toml", ".csv", ".tsv", ".parquet", ".md", ".html", ".py", ".ini", ".cfg")
 _TAIL_BYTES = 256 * 1024
 _LONGEST_LINE = 32 << 20
+_SNIFFED_LINES = 40  # at a time
+_ENOUGH_RECORDS = 2
 
 
 def sniff(head: Head) -> float:
@@ -22,10 +24,10 @@ def sniff(head: Head) -> float:
     if head.name.lower().endswith(_NOT_CONSOLE) or b"\x00" in text_head(head.data)[:4096]:
         return 0.0
     records, events = _found(head.path, text_head(head.data))
-    if records < 2 and head.size > len(head.data):
+    if records < _ENOUGH_RECORDS and head.size > len(head.data):
         more, further = _found(head.path, _tail(head))
         records, events = records + more, events + further
-    if records >= 2:
+    if records >= _ENOUGH_RECORDS:
         return 0.5
     return 0.3 if records else 0.1 if events else 0.0
 
@@ -41,9 +43,15 @@ def read(source: Source) -> Iterator[Record]:
 
 
 def _found(path: Path, data: bytes) -> tuple[int, int]:
-    """How many records and events a stretch of text holds."""
+    """How many records and events a stretch of text holds, as far as it was read until there are enough of records."""
     reader = Reader(Source(path, path.name))
-    events = sum(isinstance(record, Event) for record in reader.block(data.decode("utf-8", "replace"), 1))
+    lines = data.decode("utf-8", "replace").split("\n")
+    events = 0
+    for at in range(0, len(lines), _SNIFFED_LINES):
+        text = "\n".join(lines[at : at + _SNIFFED_LINES])
+        events += sum(isinstance(record, Event) for record in reader.block(text, at + 1))
+        if reader.records >= _ENOUGH_RECORDS:
+            break
     return reader.records, events
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from trainforensics.importers.framing import BlockReader
 from trainforensics.model import ReadWarning
 
 BLOCK_BYTES = 8 << 20
+_READ_BYTES = 1 << 20  # at a time: memory that is used again costs less than fresh memory
 _PACKED_BYTES = 1 << 16
 _LONGEST_LINE = 256 << 20
 _BOM = b"\xef\xbb\xbf"
@@ -35,22 +37,26 @@ class LineBlocks:
     warnings: list[ReadWarning] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[tuple[bytes, int]]:
-        line, rest = 1, b""
+        line, block = 1, BytesIO()
+        unended = 0  # bytes of the line that the block ends with
         for chunk in self._chunks():
             cut = chunk.rfind(b"\n") + 1
             if not cut and self.carriage_returns:
                 cut = chunk.rfind(b"\r") + 1
-            if not cut:
-                rest += chunk
-                if len(rest) < self.longest_line:
-                    continue
-                block, rest = rest, b""
-            else:
-                block, rest = b"".join((rest, memoryview(chunk)[:cut])), chunk[cut:]
-            yield block, line
-            line += newlines(block)
-        if rest:
-            yield rest, line
+            unended = len(chunk) - cut + (0 if cut else unended)
+            full = block.tell() + len(chunk) >= self.block_bytes
+            if not (full and cut) and unended < self.longest_line:
+                block.write(chunk)
+                continue
+            end = cut if unended < self.longest_line else len(chunk)
+            block.write(memoryview(chunk)[:end])
+            whole = block.getvalue()
+            block, unended = BytesIO(), len(chunk) - end
+            block.write(memoryview(chunk)[end:])
+            yield whole, line
+            line += newlines(whole)
+        if block.tell():
+            yield block.getvalue(), line
 
     def _chunks(self) -> Iterator[bytes]:
         read = 0
@@ -73,7 +79,8 @@ class LineBlocks:
             reader = BlockReader(stream)
             read = 0
             tail, error = "", ""
-            pieces = iter(lambda: reader.read(_PACKED_BYTES if zstd else self.block_bytes), b"")
+            size = _PACKED_BYTES if zstd else min(self.block_bytes, _READ_BYTES)
+            pieces = iter(lambda: reader.read(size), b"")
             try:
                 for piece in _unpack_zstd(pieces) if zstd else pieces:
                     read += len(piece)

@@ -14,52 +14,49 @@ from trainforensics.importers.base import NO_TIME, STATES
 from trainforensics.store.staging import Block
 
 _UTC = pa.timestamp("us", "UTC")
-_SCHEMA = pa.schema(
-    [
-        pa.field("series", pa.dictionary(pa.int32(), pa.int32()), nullable=False),
-        pa.field("segment", pa.dictionary(pa.int32(), pa.int32()), nullable=False),
-        pa.field("seq", pa.int64(), nullable=False),
-        pa.field("step", pa.int64(), nullable=False),
-        pa.field("wall_time", _UTC),
-        pa.field("value", pa.float64(), nullable=False),
-        pa.field("state", pa.dictionary(pa.uint8(), pa.string()), nullable=False),
-    ]
-)
-_DICTIONARIES = ["series", "segment", "state"]
+_FIELDS: list[pa.Field[Any]] = [
+    pa.field("series", pa.int32(), nullable=False),
+    pa.field("segment", pa.int32(), nullable=False),
+    pa.field("seq", pa.int64(), nullable=False),
+    pa.field("step", pa.int64(), nullable=False),
+    pa.field("wall_time", _UTC),
+    pa.field("value", pa.float64(), nullable=False),
+    pa.field("state", pa.dictionary(pa.uint8(), pa.string()), nullable=False),
+]
 _DIFFERENCES = ("seq", "step", "wall_time")
 
 
 def write(file: Path, block: Block, ids: NDArray[np.int32], starts: NDArray[np.int64], first_life: int) -> None:
     """Write one part of a run's points.
 
-    `ids`: the run's series id by the block's, all different. `starts`: `seq` at which each process life begins.
+    `ids`: the run's series id by the block's. `starts`: `seq` at which each process life begins.
     """
     pq.write_table(
         _table(block, ids, starts, first_life),
         file,
         compression="snappy",
-        use_dictionary=_DICTIONARIES,  # type: ignore[arg-type]
+        use_dictionary=["state"],  # type: ignore[arg-type]
         column_encoding=dict.fromkeys(_DIFFERENCES, "DELTA_BINARY_PACKED"),
         write_statistics=["series", "step"],
-        store_schema=False,  # dictionaries are how it is written, not what it is
+        store_schema=False,  # a dictionary is how the state is written, not what it is
     )
 
 
 def _table(block: Block, ids: NDArray[np.int32], starts: NDArray[np.int64], first_life: int) -> pa.Table:
-    life = np.zeros(len(block["seq"]), np.int32)
+    life = np.full(len(block["seq"]), first_life, np.int32)
     if len(starts) > 1:
-        life[:] = np.maximum(np.searchsorted(starts, block["seq"], side="right") - 1, 0)
-    lives = np.arange(first_life, first_life + len(starts), dtype=np.int32)
+        life += np.maximum(np.searchsorted(starts, block["seq"], side="right") - 1, 0).astype(np.int32)
+    state = np.ascontiguousarray(block["state"])
     columns = [
-        pa.DictionaryArray.from_arrays(block["series"], pa.array(ids)),
-        pa.DictionaryArray.from_arrays(life, pa.array(lives)),
+        pa.array(ids[block["series"]]),
+        pa.array(life),
         pa.array(block["seq"]),
         pa.array(block["step"]),
         _times(block["wall_time"]),
         pa.array(block["value"]),
-        pa.DictionaryArray.from_arrays(np.ascontiguousarray(block["state"]), pa.array(STATES)),
+        pa.DictionaryArray.from_arrays(state, pa.array(STATES)),
     ]
-    return pa.table(columns, schema=_SCHEMA)
+    return pa.table(columns, schema=pa.schema(_FIELDS))
 
 
 def _times(wall: NDArray[np.int64]) -> pa.Array[Any]:

@@ -130,14 +130,13 @@ class SeriesStats:
 
     def fresh(self, step: NDArray[np.int64], value: NDArray[np.float64]) -> NDArray[np.bool_] | None:
         """Mask of rows that do not merely repeat the row before (a reprinted line); None where all are fresh."""
-        previous_step = np.empty_like(step)
-        previous_value = np.empty_like(value)
-        previous_step[1:], previous_value[1:] = step[:-1], value[:-1]
-        previous_step[0], previous_value[0] = self._last or (step[0] - 1, 0.0)
-        same = previous_step == step
+        last_step, last_value = self._last or (step[0] - 1, 0.0)
+        same = np.empty(len(step), bool)
+        same[0], same[1:] = last_step == step[0], step[1:] == step[:-1]
         if not same.any():
             return None
-        same &= (previous_value == value) | (np.isnan(previous_value) & np.isnan(value))
+        before = np.concatenate(([last_value], value[:-1]))
+        same &= (before == value) | (np.isnan(before) & np.isnan(value))
         return ~same if same.any() else None
 
     def add(self, step: NDArray[np.int64], value: NDArray[np.float64]) -> None:

@@ -244,7 +244,7 @@ def _write_points(folder: Path, number: int, member: Member, prefix: str, series
 
     unit = member.unit
     whole = unit.rows is None and len(unit.stats) == len(unit.staged.series)
-    ids = -1 - np.arange(len(unit.staged.series), dtype=np.int32)  # negative: not this unit's
+    ids = np.full(len(unit.staged.series), -1, np.int32)
     for local in unit.stats:
         ids[local] = len(series)
         series.append(_series_row(len(series), member, local, prefix))

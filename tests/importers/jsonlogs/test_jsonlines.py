@@ -3,7 +3,6 @@ from __future__ import annotations
 import gzip
 import json
 import math
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from reading import read, sniff
 
 from trainforensics.importers.base import EMPTY, NULL, STRING, VALUE
 from trainforensics.importers.jsonlogs import jsonlines
-from trainforensics.importers.lines import LineBlocks
 from trainforensics.roles import resolve
 
 
@@ -454,7 +452,7 @@ def test_many_blocks_read_as_one(log: Path, monkeypatch: pytest.MonkeyPatch) -> 
     text = '\n{"config": {"seed": 7}}\n' + "\n".join(lines) + '\n{"step": 200, "lo'
     log.write_text(text)
     whole = read(jsonlines, log)
-    monkeypatch.setattr(jsonlines, "LineBlocks", partial(LineBlocks, block_bytes=1000))
+    monkeypatch.setattr(jsonlines, "_BLOCK_BYTES", 1000)
     parts = read(jsonlines, log)
     assert parts.config == whole.config == {"config.seed": 7}
     assert [(w.kind, w.where) for w in whole.warnings] == [

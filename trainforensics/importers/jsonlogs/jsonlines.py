@@ -37,6 +37,7 @@ _CONFIG_WORDS = frozenset(
 )
 _PROGRESS_ROLES = frozenset({"train_loss", "val_loss", "grad_norm", "reward"})
 _DOCUMENT_ROWS = 1 << 16
+_BLOCK_BYTES = 16 << 20
 _RESULTS = _PROGRESS_ROLES | {"val_metric", "step_time", "tokens_per_sec"}
 _CONFIG_KEYS = frozenset({"env_info", "config", "args", "hparams", "hyperparameters", "user_config", "cfg"})
 _TAG_KEYS = ("type", "event", "kind", "record", "mode", "split", "phase", "stage")
@@ -79,8 +80,8 @@ def sniff(head: Head) -> float:
 def read(source: Source) -> Iterator[Record]:
     """Stream the points, with configuration lines and messages between them."""
     reader = _Reader(source, RowReader(source))
-    blocks = LineBlocks(source.path)
-    lines = iter(blocks)
+    blocks = LineBlocks(source.path, _BLOCK_BYTES)
+    lines = _ahead(iter(blocks))
     first = next(lines, None)
     if first is not None and _is_document(first[0]):
         yield from reader.document(document_rows(source.path, b"", whole=False) or stream_objects(source.path))

@@ -67,23 +67,21 @@ def parse(data: bytes, line: int) -> Block | None:
     except (pl.exceptions.PolarsError, ValueError):
         return None
     lines = newlines(data) + (not data.endswith(b"\n"))
-    before = dict(zip(schema, template.before.values(), strict=True))
-    last = next(reversed(before))
-    alike = [pl.col(name).str.starts_with(start).all() for name, start in before.items()]
-    ended = pl.col(last).str.ends_with(template.end).all().alias("ended")
-    if raw.height != lines or not all(raw.select(*alike, ended).row(0)):
+    cells = [pl.col(name).str for name in schema]
+    starts = template.before.values()
+    alike = [cell.starts_with(start).all() for cell, start in zip(cells, starts, strict=True)]
+    alike.append(cells[-1].ends_with(template.end).all())
+    values = [cell.slice(len(start)) for cell, start in zip(cells, starts, strict=True)]
+    values[-1] = values[-1].str.head(-len(template.end))
+    frame = raw.select(*(value.cast(pl.Float64, strict=False) for value in values), alike=pl.all_horizontal(alike))
+    if raw.height != lines or not frame["alike"][0]:
         return None
-    values = [pl.col(name).str.slice(len(start)) for name, start in before.items()]
-    values[-1] = values[-1].str.strip_suffix(template.end)
-    numbers = raw.select(value.cast(pl.Float64, strict=False) for value in values)
     columns: dict[str, Cells] = {}
-    for name, value, number in zip(template.before, values, numbers, strict=True):
-        unread = number.is_null()
-        words = raw.filter(unread).select(value).to_series().to_list() if unread.any() else []
-        cells = _cells(number, unread, words)
-        if cells is None:
+    for name, value, number in zip(template.before, values, frame.drop("alike"), strict=True):
+        read = _cells(number, raw.select(value).to_series() if number.null_count() else None)
+        if read is None:
             return None
-        columns[name] = cells
+        columns[name] = read
     return Block(columns, np.arange(line, line + lines, dtype=np.int64))
 
 
@@ -100,14 +98,19 @@ def _sampled(data: bytes) -> _Template | None:
     return template
 
 
-def _cells(number: pl.Series, unread: pl.Series, words: list[str | None]) -> Cells | None:
-    """A column from its values read as numbers and the `words` in `unread` rows; None where one is not plain JSON."""
+def _cells(number: pl.Series, written: pl.Series | None) -> Cells | None:
+    """A column from its values read as numbers, and as they are written where some are none.
+
+    None where one of these is not plain JSON.
+    """
     numbers, state = number.to_numpy(), np.zeros(len(number), np.uint8)
-    if not words:
+    if written is None:
         return Cells(numbers, state)
+    at = number.is_null().arg_true()
+    words = written.gather(at).to_list()
     known = {word: _value(word) for word in set(words)}
     numbers, texts = numbers.copy(), np.full(len(number), None, dtype=object)
-    for row, word in zip(unread.arg_true().to_list(), words, strict=True):
+    for row, word in zip(at.to_list(), words, strict=True):
         value = known[word]
         if word is None or value is None:
             return None
