@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from trainforensics import roles
 from trainforensics.importers.base import EMPTY, HEAD_BYTES, NULL, Head, Record, Source
+from trainforensics.importers.header import NAMELESS, by_place, is_number, shape_of
 from trainforensics.importers.lines import LineBlocks, text_head
 from trainforensics.importers.rows.axes import is_step_name
 from trainforensics.importers.rows.block import ABSENT, Block, Cells
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 FORMAT = "table"
 
 _PARQUET = b"PAR1"
-_DELIMITERS = (",", "\t", ";", "|")
 _BAND = re.compile(r"__(MIN|MAX)$")
 _RUNS_TABLE = frozenset({"Name", "State", "Notes", "User", "Tags", "Created", "Runtime", "Sweep", "ID"})
 _MARGINS = re.compile(rb"^[ \t]+|[ \t\r]+$", re.MULTILINE)
@@ -48,9 +48,11 @@ def sniff(head: Head) -> float:
     """A header that names a step or an epoch and a metric, over rows of numbers (cells may be set apart by blanks)."""
     if head.data.startswith(_PARQUET):
         return _sniff_parquet(head)
-    shape = _shape(text_head(head.data))
+    shape = shape_of(text_head(head.data), head.name, head.options)
     if shape is None:
         return 0.0
+    if shape.named:
+        return _confidence_without_header(shape.header, head.options)
     if _is_runs_table(shape.header):
         return 0.8
     numeric = sum(_numeric_share(row, len(shape.header)) >= 0.3 for row in shape.rows)
@@ -63,7 +65,7 @@ def columns_of(head: Head) -> list[str]:
     """Names of the columns of a table, whatever they mean; none for what is no table of at least two columns."""
     if head.data.startswith(_PARQUET):
         return _parquet_names(head.path)
-    shape = _shape(text_head(head.data))
+    shape = shape_of(text_head(head.data), head.name, head.options)
     if shape is None or len(shape.header) < 2 or not shape.rows:
         return []
     whole = shape.rows[:-1] if len(shape.rows) > 1 else shape.rows  # the last row may be cut off
@@ -87,6 +89,12 @@ def _confidence(header: Sequence[str], options: Mapping[str, str]) -> float:
     return 0.4 if known & {"train_loss", "val_loss"} else 0.0
 
 
+def _confidence_without_header(header: Sequence[str], options: Mapping[str, str]) -> float:
+    """Numbers alone may be anything: the file's name or the user says that a column is a metric."""
+    said = [name for name in header if name in options or not name.startswith(NAMELESS)]
+    return 0.4 if any(roles.resolve(name, options).role for name in said) else 0.0
+
+
 def _metric(name: str) -> str:
     """The metric of a column of a chart export ("run - metric")."""
     return _BAND.sub("", name).rsplit(" - ", 1)[-1]
@@ -99,53 +107,11 @@ def _is_runs_table(header: Sequence[str]) -> bool:
 # --- CSV ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """What the head of a text table says: its delimiter, header, first rows, and lines above the header."""
-
-    delimiter: str
-    header: list[str]
-    rows: list[list[str]]
-    above: int
-
-
-def _shape(data: bytes) -> _Shape | None:
-    if b"\x00" in data[:4096]:
-        return None
-    lines = data.decode("utf-8", "replace").splitlines()
-    above = 0
-    while above < min(len(lines), 50) and (not lines[above].strip() or lines[above].startswith("#")):
-        above += 1
-    if above >= len(lines) or lines[above].lstrip()[:1] in {"{", "[", "<"}:
-        return None
-    delimiter = max(_DELIMITERS, key=lines[above].count)
-    picked = lines[above : above + 60]
-    if delimiter not in lines[above]:
-        delimiter = " "
-        picked = [" ".join(line.split()) for line in picked]
-        if not any(is_step_name(name) for name in picked[0].split()):
-            return None
-    rows = list(csv.reader(picked, delimiter=delimiter))
-    header = [name.strip() for name in rows[0]]
-    if not header or sum(_is_number(name) for name in header) > len(header) // 3:
-        return None
-    body = [row for row in rows[1:] if row]
-    return _Shape(delimiter, header, body, above)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text.strip().replace(",", ".") or "x")
-    except ValueError:
-        return False
-    return True
-
-
 def _numeric_share(row: Sequence[str], width: int) -> float:
     filled = [cell for cell in row if cell.strip()]
     if not filled or len(filled) > 2 * width:
         return 0.0
-    return sum(_is_number(cell) for cell in filled) / len(filled)
+    return sum(is_number(cell) for cell in filled) / len(filled)
 
 
 @dataclass(slots=True, eq=False)
@@ -155,6 +121,7 @@ class _Csv:
     source: Source
     delimiter: str = ","
     header: list[str] = field(default_factory=list)
+    spans: Sequence[tuple[int, int]] = ()
     ragged: int = 0
     ragged_line: int = 0
     warnings: list[ReadWarning] = field(default_factory=list)
@@ -164,7 +131,7 @@ class _Csv:
         reader = _Exports(self.source)
         pending, pending_line = b"", 1
         for block, line in blocks:
-            data = pending + block
+            data = pending + block.replace(b"\r\r\n", b"\n")
             first = pending_line if pending else line
             if data.count(b'"') % 2 and len(data) < _LONGEST_QUOTED:
                 pending, pending_line = data, first
@@ -182,7 +149,7 @@ class _Csv:
 
     def _block(self, data: bytes, line: int, reader: _Exports) -> Iterator[Record]:
         if not self.header:
-            shape = _shape(data[:HEAD_BYTES])
+            shape = shape_of(data[:HEAD_BYTES], self.source.path.name, self.source.options)
             if shape is None:
                 self.warnings.append(ReadWarning("no-header", f"line {line}", "no header was found; nothing was read"))
                 return
@@ -190,18 +157,36 @@ class _Csv:
                 message = "a table of runs, one row each, without a step; export a chart or the history instead"
                 self.warnings.append(ReadWarning("runs-table", f"line {line}", message))
                 return
-            self.delimiter, self.header = shape.delimiter, shape.header
-            body = data.split(b"\n", shape.above + 1)
-            data, line = body[-1] if len(body) == shape.above + 2 else b"", line + shape.above + 1
+            if shape.named:
+                message = (
+                    f"no header: the columns are taken as {', '.join(shape.header)}; --map NAME=ROLE says otherwise"
+                )
+                self.warnings.append(ReadWarning("no-header", f"line {line}", message))
+            self.delimiter, self.header, self.spans = shape.delimiter, shape.header, shape.spans
+            body = data.split(b"\n", shape.lines)
+            data, line = body[-1] if len(body) == shape.lines + 1 else b"", line + shape.lines
         if not data.strip():
             return
+        aligned = data
         if self.delimiter == " ":
             data = _BLANKS.sub(b" ", _MARGINS.sub(b"", data))
         frame = self._clean(data)
+        if frame is None and self.spans:
+            data = self._placed(aligned)
+            frame = self._clean(data)
         if frame is not None:
             yield from reader.add(self._cells(frame, np.arange(line, line + frame.height, dtype=np.int64)), frame)
         else:
             yield from self._row_by_row(data, line, reader)
+
+    def _placed(self, data: bytes) -> bytes:
+        """Lines of aligned columns with empty cells made explicit; other lines as they are."""
+        lines = []
+        for text in data.decode("utf-8", "replace").split("\n"):
+            words = text.split()
+            cells = by_place(text, self.spans) if 0 < len(words) < len(self.spans) else words
+            lines.append(" ".join(cell or '""' for cell in cells))
+        return "\n".join(lines).encode()
 
     def _clean(self, data: bytes) -> pl.DataFrame | None:
         """The cells of a block whose every line has as many as the header, and no header; None for any other block."""

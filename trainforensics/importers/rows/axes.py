@@ -27,9 +27,13 @@ _STEPS: tuple[tuple[str, ...], ...] = (
     ("iteration", "iter", "iterations", "iters", "iter_num", "it", "itr", "current_iter", "cur_iter", "iteration_num"),
     ("num_updates", "n_updates", "nupdates", "num_update", "updates", "update", "update_step"),
     ("batch", "batch_num", "batch_idx", "batches", "minibatch", "ba"),
-    ("total_timesteps", "timesteps", "timestep", "timesteps_total", "num_timesteps", "training_iteration"),
+    ("total_timesteps", "timesteps", "timestep", "timesteps_total", "num_timesteps", "training_iteration", "env_step",
+     "env_steps", "timesteps_so_far", "timestepssofar", "totalenvinteracts"),
 )  # fmt: skip
-_FOLDERS = frozenset({"train", "trainer", "training", "time", "misc", "global", "progress", "metrics", "global_step"})
+_EPISODES = ("episode", "episodes")  # uneven, and better than nothing
+_FOLDERS = frozenset(
+    {"total", "train", "trainer", "training", "time", "misc", "global", "progress", "metrics", "global_step"}
+)
 _ITERATIONS = frozenset(
     {
         "iter",
@@ -247,6 +251,8 @@ def _rank_of(name: str) -> int | None:
         return None
     if plain == "global_step/max_steps":
         return 0
+    if not folders and last in _EPISODES:
+        return len(_STEPS) + 2
     return next((i for i, names in enumerate(_STEPS) if last in names and last != "max_steps"), None)
 
 

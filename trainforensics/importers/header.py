@@ -1,0 +1,149 @@
+"""What the head of a text table says: how its cells are set apart, what its columns are called, where its rows begin.
+
+A table may have its header in a comment, columns that are only aligned (an empty cell is blank), or no header at all.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import PurePath
+
+from trainforensics import roles
+from trainforensics.importers.base import EMPTY, STRING, VALUE
+from trainforensics.importers.rows.axes import is_step_name
+from trainforensics.importers.rows.block import read_text
+
+_DELIMITERS = (",", "\t", ";", "|")
+_LINES = 60
+_MOST_ABOVE = 50
+_FEWEST_ROWS = 8  # of a table without header: fewer numbers may be anything
+_COUNTED = "step"
+NAMELESS = "column_"  # what a column without a name is called, with its number behind
+_WORD = re.compile(r"\S+")
+# Words of a file's name that do not say what it holds.
+_FILE_WORDS = frozenset(
+    {"log", "logs", "history", "curve", "curves", "data", "values", "all", "file", "list", "per", "step"}
+)
+_PLURALS = {"losses": "loss", "accuracies": "accuracy", "rewards": "reward", "errors": "error", "scores": "score"}
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The delimiter (" " for blanks of any width), the columns, the first rows, and how many lines the header takes.
+
+    `spans`: where the names stand in the header line, of a table set apart by blanks. `named`: the names were given by
+    place, because the table has no header.
+    """
+
+    delimiter: str
+    header: list[str]
+    rows: list[list[str]]
+    lines: int
+    spans: tuple[tuple[int, int], ...] = ()
+    named: bool = False
+
+
+def shape_of(data: bytes, name: str, options: Mapping[str, str]) -> Shape | None:
+    """The shape of a table whose text begins so, None for what is none. `name`: of the file; `options`: of --map."""
+    if b"\x00" in data[:4096]:
+        return None
+    lines = data.decode("utf-8", "replace").splitlines()
+    above = 0
+    while above < min(len(lines), _MOST_ABOVE) and (not lines[above].strip() or lines[above].startswith("#")):
+        above += 1
+    if above >= len(lines) or lines[above].lstrip()[:1] in {"{", "[", "<"}:
+        return None
+    if above and lines[above - 1].startswith("#") and _is_numeric(lines[above]):
+        above -= 1
+        lines[above] = " " + lines[above][1:]
+    return _with_header(lines, above) or _without_header(lines, above, name, options)
+
+
+def by_place(line: str, spans: Sequence[tuple[int, int]]) -> list[str]:
+    """The cells of a line of aligned columns: each goes to the column whose name begins or ends nearest to it."""
+    cells = [""] * len(spans)
+    free = 0
+    words = list(_WORD.finditer(line))
+    for left, word in enumerate(words):
+        last = len(spans) - (len(words) - left)
+        if last < free:
+            break
+        start, end = word.span()
+        free = min(range(free, last + 1), key=lambda i: min(abs(start - spans[i][0]), abs(end - spans[i][1])))
+        cells[free] = word[0]
+        free += 1
+    return cells
+
+
+def _with_header(lines: Sequence[str], above: int) -> Shape | None:
+    delimiter = max(_DELIMITERS, key=lines[above].count)
+    picked = list(lines[above : above + _LINES])
+    spans: tuple[tuple[int, int], ...] = ()
+    if delimiter not in lines[above]:
+        delimiter = " "
+        spans = tuple(word.span() for word in _WORD.finditer(lines[above]))
+        picked = [" ".join(line.split()) for line in picked]
+        if not any(is_step_name(name) for name in picked[0].split()):
+            return None
+    rows = list(csv.reader(picked, delimiter=delimiter))
+    header = [name.strip() for name in rows[0]]
+    if not header or sum(is_number(name) for name in header) > len(header) // 3:
+        return None
+    body = [row for row in rows[1:] if row]
+    if spans and sum(len(row) > len(header) for row in body) > len(body) // 10:
+        return None  # running text
+    return Shape(delimiter, header, body, above + 1, spans)
+
+
+def _without_header(lines: Sequence[str], above: int, name: str, options: Mapping[str, str]) -> Shape | None:
+    """Rows of nothing but numbers, all of one width; the file's name may say what they are."""
+    delimiter = max(_DELIMITERS, key=lines[above].count)
+    delimiter = delimiter if delimiter in lines[above] else " "
+    picked = [" ".join(line.split()) if delimiter == " " else line for line in lines[above : above + _LINES]]
+    rows = [row for row in csv.reader(picked, delimiter=delimiter) if row]
+    whole = rows[:-1]  # the last one may be cut off
+    if len(whole) < _FEWEST_ROWS or len({len(row) for row in whole}) > 1:
+        return None
+    if not all(is_number(cell) or read_text(cell)[1] == STRING for row in whole for cell in row):
+        return None
+    return Shape(delimiter, _names_by_place(whole, name, options), rows, above, named=True)
+
+
+def _names_by_place(rows: Sequence[Sequence[str]], name: str, options: Mapping[str, str]) -> list[str]:
+    """`column_1` ..., but a leading count is the step, and the first measured column is called as the file is."""
+    names = [f"{NAMELESS}{i + 1}" for i in range(len(rows[0]))]
+    if any(name in options for name in names):
+        return names
+    columns = [[read_text(cell)[0] for cell in column] for column in zip(*rows, strict=True)]
+    first = columns[0]
+    apart = {after - before for before, after in pairwise(first)}
+    if len(columns) > 1 and len(apart) == 1 and min(apart) > 0 and all(value.is_integer() for value in first):
+        names[0] = _COUNTED
+    measured = [i for i, column in enumerate(columns) if not all(value.is_integer() for value in column)]
+    measured = [i for i in measured if names[i] != _COUNTED]
+    called = _called(name)
+    if measured and called:
+        names[measured[0]] = called
+    return names
+
+
+def _called(name: str) -> str:
+    """What a file's name says that it holds ("train_losses.csv": train_loss), "" if it says nothing of the kind."""
+    words = [_PLURALS.get(word, word) for word in re.findall(r"[a-z]+", PurePath(name).stem.lower())]
+    said = "_".join(word for word in words if word not in _FILE_WORDS)
+    known = roles.resolve(said).role in {"train_loss", "val_loss", "val_metric", "reward", "grad_norm"}
+    return said if known else ""
+
+
+def is_number(text: str) -> bool:
+    """Whether a cell holds a number, with a decimal point or comma, or as a tensor prints it."""
+    return read_text(text.strip().replace(",", ".") if text.count(",") == 1 and "(" not in text else text)[1] == VALUE
+
+
+def _is_numeric(line: str) -> bool:
+    cells = re.split(r"[,;|\s]+", line.strip())
+    return all(read_text(cell)[1] in {VALUE, STRING, EMPTY} for cell in cells)
