@@ -23,7 +23,10 @@ AxisUnit = Literal["step", "epoch", "sample", "row"]
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Identity of one logged series: (folder, tag) in `name`, with what the name or the log says of its origin."""
+    """Identity of one logged series: (folder, tag) in `name`, with what the name or the log says of its origin.
+
+    `naive_time`: its wall times state no zone; they measure pauses, but are not held against another clock's.
+    """
 
     id: int
     name: str
@@ -33,6 +36,7 @@ class Series:
     layer: str | None = None
     expert: int | None = None
     domain: str | None = None
+    naive_time: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,7 @@ class SourceSummary:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One process life of the run. `started_at` is an ISO time in UTC, if the log has wall times."""
+    """One process life of the run. `started_at`: ISO time, if the log has wall times; without a zone where they are."""
 
     index: int
     first_step: int
@@ -97,7 +101,10 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened, as the log says it: restart, checkpoint saved or failed, overflow message ..."""
+    """Something that happened, as the log says it: restart, checkpoint saved or failed, overflow message ...
+
+    `naive_time`, which the store sets: its wall time states no zone.
+    """
 
     kind: str
     step: int | None = None
@@ -106,6 +113,7 @@ class Event:
     text: str = ""
     source: str = ""
     line: int | None = None
+    naive_time: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path, PurePath
 from types import SimpleNamespace
 
@@ -310,3 +311,17 @@ def test_text_without_a_history_is_the_run(run: Path, tmp_path: Path) -> None:
         "run-aaa111.wandb": 0,
         "run-aaa111.wandb#console": 100,
     }
+
+
+@pytest.mark.parametrize("zone", ["", "Z"])
+def test_times_without_a_zone_do_not_tell_which_log_came_first(run: Path, tmp_path: Path, zone: str) -> None:
+    """The second log begins an hour after the first ended; by a clock of another zone it would be the earlier one."""
+    first, second = datetime(2025, 3, 1, 12), datetime(2025, 3, 1, 5)
+    for name, begin, steps, suffix in (("log_1", first, range(100), "Z"), ("log_2", second, range(80, 200), zone)):
+        times = ((begin + timedelta(seconds=i)).isoformat() + suffix for i in range(len(steps)))
+        lines = [{**row, "time": time} for row, time in zip(rows(steps, seed=len(name)), times, strict=True)]
+        write_jsonl(run / f"{name}.jsonl", lines)
+    stored = imported(tmp_path / "store", run)
+    assert len(stored) == (1 if not zone else 2)
+    if not zone:
+        assert segments(stored["run"]) == [(0, 0, 99), (1, 80, 199)]

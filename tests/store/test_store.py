@@ -186,3 +186,21 @@ def test_names_too_long_for_a_file_system_stay_apart() -> None:
     assert a != b
     assert len(a) < 255
     assert schema.encode(".hidden").startswith("%2E")
+
+
+@pytest.mark.parametrize(
+    ("time", "naive", "started"),
+    [
+        ("2025-03-01 05:00:00", True, "2025-03-01T05:00:00"),
+        ("2025-03-01T05:00:00+01:00", False, "2025-03-01T04:00:00Z"),
+    ],
+)
+def test_wall_times_that_state_no_zone_are_marked(tmp_path: Path, time: str, naive: bool, started: str) -> None:
+    lines = [{**row, "time": time, "message": "checkpoint saved"} for row in rows(range(20))]
+    write_jsonl(tmp_path / "run" / "metrics.jsonl", lines)
+    stored = imported(tmp_path / "store", tmp_path / "run")["run"]
+    assert pl.read_parquet(stored.folder / "series.parquet")["naive_time"].to_list() == [naive]
+    assert [series.series.naive_time for series in stored.series] == [naive]
+    assert {event.naive_time for event in stored.events} == {naive}
+    assert [segment.started_at for segment in stored.segments] == [started]
+    assert [warning.kind for source in stored.sources for warning in source.warnings] == ["naive-time"] * naive

@@ -26,6 +26,7 @@ HEAD_BYTES = 64 * 1024
 # Codes of the store's `state` column: why a point has no ordinary number.
 VALUE, NULL, EMPTY, STRING = 0, 1, 2, 3
 NO_TIME = np.iinfo(np.int64).min  # a wall time that was not logged
+NAIVE_TIME = "naive-time"  # kind of the warning by which an importer says that wall times state no zone
 STATES = ("value", "null", "empty", "string")
 
 GZIP_MAGIC, ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -126,6 +127,12 @@ class Importer(Protocol):
     def read(self, source: Source) -> Iterator[Record]:
         """Stream the file's records in bounded memory."""
         ...
+
+
+def naive_times(label: str) -> ReadWarning:
+    """What an importer says once of a source whose wall times state no zone; it gives them as UTC."""
+    message = "its wall times state no zone and are taken as UTC; they are not held against other clocks"
+    return ReadWarning(NAIVE_TIME, label, message)
 
 
 def open_binary(path: Path) -> BinaryIO:

@@ -134,7 +134,8 @@ def _stream(group: Sequence[StoredSeries], points: Mapping[int, StoredPoints]) -
     value = np.concatenate([piece.value for piece in pieces])
     time = np.concatenate([piece.time for piece in pieces])
     segment = np.concatenate([piece.segment for piece in pieces])
-    raw = Curve(ordered[0].series, step, value, time, segment)
+    naive = any(s.series.naive_time for s in ordered)
+    raw = Curve(replace(ordered[0].series, naive_time=naive), step, value, time, segment)
     return _Stream(join_lives(raw), tuple(s.series.id for s in ordered))
 
 
@@ -214,7 +215,7 @@ def _extended(curve: Curve, twin: Curve) -> Curve:
     if not len(extra):
         return curve
     whole = Curve(
-        curve.series,
+        replace(curve.series, naive_time=curve.series.naive_time or twin.series.naive_time),
         np.concatenate([curve.step, extra.step]),
         np.concatenate([curve.value, extra.value]),
         np.concatenate([curve.time, extra.time]),

@@ -109,7 +109,8 @@ def _position(event: Event, curve: Curve) -> int | None:
         return None
     if event.step is not None:
         return int(np.searchsorted(curve.step, event.step, side="right"))
-    if event.wall_time is not None and np.isfinite(curve.time).all():
+    same_clock = event.naive_time == curve.series.naive_time
+    if event.wall_time is not None and same_clock and np.isfinite(curve.time).all():
         return int(np.searchsorted(np.maximum.accumulate(curve.time), event.wall_time, side="right"))
     match = _STEP_IN_TEXT.search(event.text)
     if match is None:

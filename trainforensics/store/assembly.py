@@ -48,7 +48,10 @@ _FALSE_START = 0.1  # a life that got less far than this share of the next was g
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """One process life within a source: from row `start` on. Times in microseconds, NO_TIME where unknown."""
+    """One process life within a source: from row `start` on. Times in microseconds, NO_TIME where unknown.
+
+    `naive`: they state no zone.
+    """
 
     start: int
     first_step: int
@@ -56,6 +59,17 @@ class Life:
     max_step: int
     started: int
     ended: int
+    naive: bool = False
+
+    @property
+    def timed(self) -> bool:
+        """Whether it is known when it began."""
+        return self.started != NO_TIME
+
+
+def comparable(a: Life, b: Life) -> bool:
+    """Whether the times of two lives are known, and of clocks that can be held against each other."""
+    return a.timed and b.timed and a.naive == b.naive
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,8 +155,9 @@ def assemble(name: str, staged: Sequence[Staged]) -> list[Plan]:
     units = [unit for source in staged for unit in _units(source)]
     own = [unit for unit in units if unit.run or unit.rows]
     groups: list[list[Member]] = []
-    whole = (unit for unit in units if not (unit.run or unit.rows))
-    for unit in sorted(whole, key=lambda unit: (unit.staged.is_inner, *_started(unit))):
+    whole = [unit for unit in units if not (unit.run or unit.rows)]
+    zoned = any(life.timed and not life.naive for unit in whole for life in unit.lives)
+    for unit in sorted(whole, key=lambda unit: (unit.staged.is_inner, *_started(unit, zoned))):
         _place(unit, groups)
     plans = [_plan(name, group, len(groups) > 1 or bool(own)) for group in groups]
     counts: dict[str, int] = {}
@@ -181,9 +196,9 @@ def _plan(name: str, group: list[Member], split: bool) -> Plan:
     return Plan(name, group, f"{first} begins; {shown}")
 
 
-def _started(unit: Unit) -> tuple[bool, int]:
-    """Sort by the first wall time, where there is none by the first step; the order of the names settles ties."""
-    known = [life.started for life in unit.lives if life.started != NO_TIME]
+def _started(unit: Unit, zoned: bool) -> tuple[bool, int]:
+    """Sort by the first wall time (`zoned`: of those with a zone), else by the first step; then by the names' order."""
+    known = [life.started for life in unit.lives if life.timed and not (zoned and life.naive)]
     return (not known, min(known, default=unit.lives[0].first_step))
 
 
@@ -240,14 +255,14 @@ def _same_subject(a: Unit, b: Unit) -> bool:
 def _follows(a: Unit, b: Unit) -> bool:
     """Whether b was certainly written after a: an exact replay after a restart agrees with what it replays."""
     before, after = a.lives[-1], b.lives[0]
-    timed = NO_TIME not in (before.ended, after.started)
+    timed = comparable(before, after)
     return timed and after.started >= before.ended and after.first_step > a.lives[0].first_step
 
 
 def _continues(a: Unit, b: Unit) -> bool:
     """Whether b begins where a had got to, or begins again after a false start; after it in time."""
     before, after, begin = a.lives[-1], b.lives[0], a.lives[0].first_step
-    timed = NO_TIME not in (before.ended, after.started)
+    timed = comparable(before, after)
     if after.first_step <= begin:
         early = before.max_step - begin < _FALSE_START * (b.lives[-1].max_step - after.first_step)
         return timed and early and after.started >= before.ended
@@ -348,7 +363,8 @@ def _stats_of_spans(unit: Unit, spans: Sequence[tuple[int, int]]) -> list[dict[i
 def _lives(staged: Staged, main: int) -> tuple[Life, ...]:
     """Process lives: a new one where the main series steps back, or where the importer says so."""
     lives = _scan_lives(staged, main, by_step=True)
-    return tuple(lives if lives is not None else _scan_lives(staged, main, by_step=False) or ())
+    lives = lives if lives is not None else _scan_lives(staged, main, by_step=False) or []
+    return tuple(replace(life, naive=True) for life in lives) if staged.naive_times else tuple(lives)
 
 
 def _scan_lives(staged: Staged, main: int, *, by_step: bool) -> list[Life] | None:

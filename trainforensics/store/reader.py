@@ -23,6 +23,7 @@ from trainforensics.store import schema
 from trainforensics.store.writer import read_manifest
 
 _PARTS = ("name", "logs", "axis", "grouping", "config", "segments", "checkpoints", "sources")
+_IDENTITY = ("id", "name", "source", "rank", "layer", "expert", "domain", "naive_time")
 _NO_NUMBER = frozenset({STATES[NULL], STATES[EMPTY]})
 
 
@@ -127,7 +128,7 @@ class StoredRun:
         rows = pl.read_parquet(self.folder / schema.SERIES_FILE).to_dicts()
         return tuple(
             StoredSeries(
-                Series(r["id"], r["name"], r["source"], None, r["rank"], r["layer"], r["expert"], r["domain"]),
+                Series(role=None, **{name: r[name] for name in _IDENTITY}),
                 streams[parts[r["id"]]],
                 parts[r["id"]],
                 r["n"],

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import polars as pl
 
-STORE_SCHEMA = "trainforensics/store/1"
+STORE_SCHEMA = "trainforensics/store/2"
 MANIFEST = "manifest.json"
 RUN_FILE = "run.json"
 SERIES_FILE = "series.parquet"
@@ -26,6 +26,7 @@ SERIES = pl.Schema(
         "layer": pl.String(),
         "expert": pl.Int32(),
         "domain": pl.String(),
+        "naive_time": pl.Boolean(),
         "n": pl.Int64(),
         "n_nonfinite": pl.Int64(),
         "first_step": pl.Int64(),
@@ -42,6 +43,7 @@ EVENTS = pl.Schema(
         "text": pl.String(),
         "source": pl.String(),
         "line": pl.Int64(),
+        "naive_time": pl.Boolean(),
     }
 )
 

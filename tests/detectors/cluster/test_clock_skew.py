@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 from factories import make_curve, make_signals
 
 from trainforensics.detectors.cluster import clock_skew
@@ -55,3 +58,19 @@ def test_a_restart_on_another_host_is_quiet() -> None:
 
 def test_without_times() -> None:
     assert isinstance(judge([make_curve(np.full(N, 2.0))]), NotApplicable)
+
+
+def test_times_without_a_zone_are_not_held_against_each_other() -> None:
+    naive = [replace(c, series=replace(c.series, naive_time=True)) for c in ranks(412)]
+    outcome = judge(naive)
+    assert isinstance(outcome, NotApplicable)
+    assert "state no zone" in outcome.reason
+    assert isinstance(judge([*ranks(412)[:3], *naive[3:]]), Clear)
+    assert isinstance(judge([*naive[:1], *ranks(412)[1:]]), Fired)
+
+
+@pytest.mark.parametrize(("back", "fires"), [(3600, False), (3600 + 200, True), (900, True)])
+def test_a_local_clock_that_leaves_summer_time_is_quiet(back: float, fires: bool) -> None:
+    time = 1.7e9 + np.arange(N) * 1.0
+    time[60:] -= back
+    assert isinstance(judge([make_curve(np.full(N, 2.0), time=time, naive_time=True)]), Fired) is fires

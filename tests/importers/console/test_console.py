@@ -156,3 +156,12 @@ def test_ranks_stand_apart_even_where_their_lines_are_glued(tmp_path: Path) -> N
     result = read_text(tmp_path, text)
     assert result.by_origin["", "loss", 0].numbers.tolist() == [2.5, 2.25]
     assert result.by_origin["", "loss", 1].numbers.tolist() == [3.5, 3.25]
+
+
+@pytest.mark.parametrize(("time", "naive"), [("2025-03-01 05:00:0{}", True), ("2025-03-01T05:00:0{}+00:00", False)])
+def test_times_that_state_no_zone_are_said_to(tmp_path: Path, time: str, naive: bool) -> None:
+    found = read_text(tmp_path, "".join(f"[{time.format(i)}] step {i} loss 2.{i}\n" for i in range(5)))
+    assert found.series["loss"].wall is not None
+    assert [warning.kind for warning in found.warnings] == ["naive-time"] * naive
+    said = read_text(tmp_path, f"[{time.format(1)}] CUDA out of memory\n")
+    assert [warning.kind for warning in said.warnings] == ["naive-time"] * naive

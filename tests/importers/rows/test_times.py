@@ -2,11 +2,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainforensics.importers.base import NO_TIME
+from trainforensics.importers.base import NO_TIME, NULL
+from trainforensics.importers.rows import times
+from trainforensics.importers.rows.cells import columns_of_frame
 from trainforensics.importers.rows.times import parse_time
 
 MOMENTS = st.datetimes(datetime(1995, 1, 1), datetime(2060, 1, 1))
@@ -33,3 +36,27 @@ def test_what_is_no_time(text: str) -> None:
 
 def test_python_logging_and_slashes() -> None:
     assert parse_time("2025-10-30 05:32:43,250") == parse_time("2025/10/30 05:32:43.250")
+
+
+@pytest.mark.parametrize(
+    ("text", "naive"),
+    [
+        ("2025-10-30 05:32:43,123", True),
+        ("2025-10-30", True),
+        ("2025/10/30 05:32:43", True),
+        ("2025-10-30T05:32:43Z", False),
+        ("2025-10-30 05:32:43+01:00", False),
+        ("1755516631.25", False),
+        ("yesterday", False),
+    ],
+)
+def test_times_that_state_no_zone(text: str, naive: bool) -> None:
+    assert times.is_naive(text) is naive
+
+
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Zurich"])
+def test_columns_typed_as_times_know_whether_they_have_a_zone(zone: str | None) -> None:
+    column = pl.Series("time", [datetime(2025, 10, 30, 5)]).cast(pl.Datetime("ns")).dt.replace_time_zone(zone)
+    columns = dict(columns_of_frame(column.to_frame(), NULL))
+    assert times.names_no_zone(columns, "time") is (zone is None)
+    assert times.names_no_zone(columns, None) is False

@@ -166,3 +166,10 @@ def test_text_over_many_batches_keeps_its_order(tmp_path: Path, monkeypatch: pyt
         assert len(list(small(stream, wandb._HEADER))) > 2
     seqs = np.concatenate([record.seq for record in text if isinstance(record, Points) and record.name == "loss"])
     assert (np.diff(seqs) > 0).all()
+
+
+@pytest.mark.parametrize(("time", "kinds"), [(0, ["naive-time"]), (1_700_000_000, [])])
+def test_printed_times_count_where_the_records_have_none(tmp_path: Path, time: int, kinds: list[str]) -> None:
+    lines = [output(f"2023-01-01 00:00:0{i} step {i} loss 1.{i}\n", time=time) for i in range(5)]
+    _, text = read(tmp_path, lines)
+    assert [record.kind for record in text if isinstance(record, ReadWarning)] == kinds

@@ -13,7 +13,8 @@ Evidence:
 
 False positives:
     Synchronous ranks finish a step within its duration, so offsets up to several steps' time are ordinary. Buffered
-    writers and restarts reorder times within seconds.
+    writers and restarts reorder times within seconds. Times that state no zone are not held against other clocks, and
+    one that jumps back by an hour may only leave daylight saving time.
 
 Example:
     Rank 3 logs every step 412 s later than the other ranks.
@@ -33,6 +34,8 @@ from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable,
 from trainforensics.signals import Curve, Signals
 
 MIN_POINTS = 20
+FEWEST_RANKS = 3
+SUMMER_TIME = 3600.0  # seconds by which a local clock is put back
 META = Meta(
     kind=KINDS["clock-skew"],
     uses=("*",),
@@ -51,20 +54,24 @@ def detect(signals: Signals, params: Params) -> Outcome:
     timed = [c for c in timed if len(c) >= MIN_POINTS]
     if not timed:
         return NotApplicable("the log has no wall times", "a time stamp with every logged step")
-    found = [*_offsets(timed, params)[:4], *_backwards(signals, timed, params)]
+    per_rank = _per_rank([c for c in timed if not c.series.naive_time])
+    found = [*_offsets(per_rank, params)[:4], *_backwards(signals, timed, params)]
+    if not found and len(per_rank) < FEWEST_RANKS <= len(_per_rank(timed)):
+        return NotApplicable("the wall times of the ranks state no zone", "times in UTC, or with their zone")
     return Fired(tuple(found)) if found else Clear()
+
+
+def _per_rank(timed: list[Curve]) -> dict[int, Curve]:
+    """A curve of each rank."""
+    return {curve.series.rank: curve for curve in reversed(timed) if curve.series.rank is not None}
 
 
 def _bar(curve: Curve, params: Params) -> float:
     return max(params["seconds"], params["steps"] * float(np.median(np.abs(np.diff(curve.time)))))
 
 
-def _offsets(timed: list[Curve], params: Params) -> list[Finding]:
-    per_rank: dict[int, Curve] = {}
-    for curve in timed:
-        if curve.series.rank is not None:
-            per_rank.setdefault(curve.series.rank, curve)
-    if len(per_rank) < 3:
+def _offsets(per_rank: dict[int, Curve], params: Params) -> list[Finding]:
+    if len(per_rank) < FEWEST_RANKS:
         return []
     common = next(iter(per_rank.values())).step
     for curve in per_rank.values():
@@ -90,6 +97,8 @@ def _backwards(signals: Signals, timed: list[Curve], params: Params) -> list[Fin
     curve = next((c for c in timed if loss is not None and c.series == loss.series), max(timed, key=len))
     back = np.where(np.diff(curve.segment) == 0, np.diff(curve.time), 0.0)
     at = np.flatnonzero(back < -_bar(curve, params))
+    if curve.series.naive_time:
+        at = at[np.abs(back[at] + SUMMER_TIME) > _bar(curve, params)]
     if not len(at):
         return []
     first, by = int(curve.step[at[0] + 1]), float(-back[at[0]])

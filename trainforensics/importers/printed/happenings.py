@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 from trainforensics.importers.base import NO_TIME
 from trainforensics.importers.printed.tokens import prefix_of
-from trainforensics.importers.rows.times import parse_time
+from trainforensics.importers.rows.times import is_naive, parse_time
 from trainforensics.model import Event
 
 # Kind, words of which one must stand in the text (in lower case) for the pattern to be tried, pattern. The first that
@@ -153,6 +153,7 @@ class Happenings:
     """Gathers events. Those whose step only the next record tells wait for it."""
 
     source: str
+    naive: bool = False  # whether their times state no zone
     _waiting: list[tuple[Event, int | None]] = field(default_factory=list)  # with the step seen before
     _open: dict[int | None, _Traceback] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
@@ -217,7 +218,9 @@ class Happenings:
         if kind is None or (kind not in _ALWAYS and self._told(kind, said)):
             return
         prefix = prefix_of(text)
-        moment = parse_time(text[slice(*prefix.time)]) if prefix.time else NO_TIME
+        said_at = text[slice(*prefix.time)] if prefix.time else ""
+        moment = parse_time(said_at) if said_at else NO_TIME
+        self.naive |= is_naive(said_at)
         named = None if kind in {"overflow", "warning"} else _STEP.match(said[:_LONGEST])
         self._named = int(named[named.lastindex or 0]) if named else self._named
         step = self._named if step is None else step

@@ -13,7 +13,7 @@ from trainforensics.importers.base import NO_TIME, NULL, Points
 from trainforensics.importers.printed.shapes import Shape
 from trainforensics.importers.printed.tokens import number_of
 from trainforensics.importers.rows.axes import says_validation
-from trainforensics.importers.rows.times import parse_time
+from trainforensics.importers.rows.times import is_naive, parse_time
 from trainforensics.model import ReadWarning
 
 _Ints = NDArray[np.int64]
@@ -23,10 +23,14 @@ _REGULAR = 0.8
 
 @dataclass(slots=True)
 class Collector:
-    """Turns rows into points. `ranked`: whether several ranks write records, decided on the first block."""
+    """Turns rows into points. `ranked`: whether several ranks write records, decided on the first block.
+
+    `naive`: whether their times state no zone.
+    """
 
     label: str
     ranked: bool | None = None
+    naive: bool = False
     _bad: int = 0
     _example: str = ""
 
@@ -54,6 +58,7 @@ class Collector:
         if shape.plain:
             step = np.nan_to_num(numbers(columns[shape.step - 1])[0]).astype(np.int64)
         wall = _times(columns[shape.time - 1]) if shape.time else None
+        self.naive |= wall is not None and is_naive(next(filter(None, columns[shape.time - 1]), ""))
         ranks = np.array([int(float(rank or 0)) for rank in columns[shape.rank - 1]]) if shape.rank else None
         if ranks is not None and self.ranked is None:
             self.ranked = len(np.unique(ranks)) > 1

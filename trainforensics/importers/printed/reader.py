@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from trainforensics.importers.base import Config, Record, Source
+from trainforensics.importers.base import Config, Record, Source, naive_times
 from trainforensics.importers.printed.bars import PLAIN_BAR, Bar, find_bar
 from trainforensics.importers.printed.clock import Clock
 from trainforensics.importers.printed.happenings import Happenings
@@ -117,6 +117,8 @@ class Reader:
         if self._settings:
             yield Config(dict(self._settings))
         yield from self._collector.warnings()
+        if self._collector.naive or self._happenings.naive:
+            yield naive_times(self.source.label)
 
     def _flush(self) -> Iterator[Record]:
         yield from self._collector.take(self._known)

@@ -33,13 +33,14 @@ States = NDArray[np.uint8]
 class Cells:
     """One column of a block, shape (n,): numbers, states, and the texts where a state is TEXT.
 
-    `time`: microseconds since the epoch, for columns that are typed as times.
+    `time`: microseconds since the epoch, for columns that are typed as times; `naive` if the type has no zone.
     """
 
     number: Floats
     state: States
     text: NDArray[np.object_] | None = None
     time: NDArray[np.int64] | None = None
+    naive: bool = False
 
     @property
     def given(self) -> NDArray[np.bool_]:
@@ -50,7 +51,7 @@ class Cells:
         """The cells of some rows."""
         text = None if self.text is None else self.text[rows]
         time = None if self.time is None else self.time[rows]
-        return Cells(self.number[rows], self.state[rows], text, time)
+        return Cells(self.number[rows], self.state[rows], text, time, self.naive)
 
 
 @dataclass(slots=True, eq=False)
@@ -112,7 +113,7 @@ def spread(cells: Cells, at: NDArray[np.int64], n: int) -> Cells:
     if cells.time is not None:
         time = np.full(n, NO_TIME)
         time[at] = cells.time
-    return Cells(number, state, text, time)
+    return Cells(number, state, text, time, cells.naive)
 
 
 def cells_of(values: Sequence[Any]) -> Cells:

@@ -68,7 +68,8 @@ def _states(column: pl.Series, null: int) -> NDArray[np.uint8]:
 def _time_cells(column: pl.Series, null: int) -> Cells:
     time = column.dt.epoch("us").fill_null(NO_TIME).to_numpy()
     state = np.where(column.is_null().to_numpy(), np.uint8(null), np.uint8(TEXT))
-    return Cells(np.full(len(column), np.nan), state, time=time)
+    naive = getattr(column.dtype, "time_zone", None) is None  # a date has none
+    return Cells(np.full(len(column), np.nan), state, time=time, naive=naive)
 
 
 def text_cells(column: pl.Series, null: int, *, typed: bool, decimal_comma: bool = False) -> Cells:

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from trainforensics.importers.base import EMPTY, NULL, Points, Record, Source
+from trainforensics.importers.base import EMPTY, NULL, Points, Record, Source, naive_times
 from trainforensics.importers.messages import event_kind
 from trainforensics.importers.rows import axes
 from trainforensics.importers.rows.block import ABSENT, TEXT, Block, Cells
-from trainforensics.importers.rows.times import wall_times
+from trainforensics.importers.rows.times import names_no_zone, wall_times
 from trainforensics.model import Axis, Event, ReadWarning
 from trainforensics.roles import resolve
 
@@ -63,6 +63,7 @@ class RowReader:
     _long: tuple[str, str] | None = None
     _rank: int | None = None
     _wall_column: str | None = None
+    _naive: bool = False  # whether wall times state no zone
     _numeric: set[str] = field(default_factory=set)
     _sparse: dict[str, bool] = field(default_factory=dict)
     _rejects: dict[str, _Reject] = field(default_factory=dict)
@@ -81,6 +82,7 @@ class RowReader:
         self.steps = step
         yield from self._events(block)
         wall = wall_times(block.columns, self._wall_column)
+        self._naive = self._naive or names_no_zone(block.columns, self._wall_column)
         rank = _rank_column(block)
         shared = _Shared(step, seq, wall, self.segment, self.run, validation)
         skipped = self._axis.used | _INDEX_NAMES | {self._wall_column}
@@ -103,7 +105,9 @@ class RowReader:
         return int(self.steps[-1]) if len(self.steps) else None
 
     def finish(self) -> Iterator[Record]:
-        """What could not be read as numbers, and whether the export is known to be a sample."""
+        """What could not be read as numbers, whether times state no zone, and whether the export is a sample."""
+        if self._naive:
+            yield naive_times(self.source.label)
         if self._seq == _SAMPLE_ROWS == len(self.steps) and self._counts_logs:
             gaps = np.unique(np.diff(self.steps))
             if len(gaps) > 2:  # a regular cadence is no sample

@@ -38,15 +38,36 @@ def wall_times(columns: Mapping[str, Cells], name: str | None) -> NDArray[np.int
     return _times(columns[name]) if name is not None and name in columns else None
 
 
+def names_no_zone(columns: Mapping[str, Cells], name: str | None) -> bool:
+    """Whether the wall times of a column are times of a clock whose zone is not stated, judged by the first of them."""
+    if name is None or name not in columns:
+        return False
+    cells = columns[name]
+    if cells.time is not None or cells.text is None:
+        return cells.naive
+    return next((is_naive(text) for text in cells.text if text is not None and parse_time(text) != NO_TIME), False)
+
+
+def is_naive(text: str) -> bool:
+    """Whether a text is a time that states no zone."""
+    found = _parsed(text)
+    return found is not None and found.tzinfo is None
+
+
 def parse_time(text: str) -> int:
     """Microseconds of an ISO-like time ("2025-10-30 05:32:43,123", "2024-12-02T17:25:25Z"), NO_TIME if it is none."""
-    try:
-        found = datetime.fromisoformat(text.strip().replace(",", ".", 1).replace("/", "-"))
-    except ValueError:
+    found = _parsed(text)
+    if found is None or found.year < 1990:
         return int(NO_TIME)
-    if found.tzinfo is None:
-        found = found.replace(tzinfo=UTC)
-    return int((found - _EPOCH).total_seconds() * 1_000_000 + 0.5) if found.year >= 1990 else int(NO_TIME)
+    aware = found.replace(tzinfo=UTC) if found.tzinfo is None else found
+    return int((aware - _EPOCH).total_seconds() * 1_000_000 + 0.5)
+
+
+def _parsed(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text.strip().replace(",", ".", 1).replace("/", "-"))
+    except ValueError:
+        return None
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

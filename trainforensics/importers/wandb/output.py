@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from trainforensics.importers.base import NO_TIME, Config, Inner, Points, Record, Source, inner_label
+from trainforensics.importers.base import NAIVE_TIME, NO_TIME, Config, Inner, Points, Record, Source, inner_label
 from trainforensics.importers.printed.reader import Reader
 from trainforensics.importers.wandb.clock import Clock, Ints
 from trainforensics.model import Axis, Event, ReadWarning
@@ -56,11 +56,13 @@ class Output:
         self._line = 1
         self._held: list[_Held] = []
         self._between = self._judged = 0
+        self._timed = True  # whether every record says when it was printed
         self._own_steps: bool | None = None  # whether the steps that it prints are on the run's axis
         self.dropped: list[tuple[int, int]] = []
 
     def add(self, record: int, stream: int, fragment: str, time: int) -> None:
         """Take a fragment of a stream. What follows a carriage return is a progress bar, drawn at once."""
+        self._timed &= time != NO_TIME
         line = self._open.pop(stream, None) or _Line("", record, time)
         at = 0
         for end in _ENDS.finditer(fragment):
@@ -105,6 +107,8 @@ class Output:
                 self._hold(event, np.array([_LAST]), np.array([NO_TIME]), clock)
         yield from self._decide(clock, last=True)
         for record in said:
+            if isinstance(record, ReadWarning) and record.kind == NAIVE_TIME and self._timed:
+                continue
             if isinstance(record, Config | ReadWarning) or (isinstance(record, Axis) and not clock.any):
                 yield Inner(FORMAT, record)
         if self._own_steps is False and clock.axis is not None:
