@@ -44,7 +44,10 @@ AXIS_ROLES = ("step",)
 
 @dataclass(frozen=True, slots=True)
 class RoleMatch:
-    """What a name means. `weak`: only in a run without a surer name for the same thing (see `resolve_all`)."""
+    """What a name means. `weak`: only in a run without a surer name for the same thing (see `resolve_all`).
+
+    `mean`: weak, and a mean over time or of a second network: less sure than other weak names.
+    """
 
     role: str | None = None
     rank: int | None = None
@@ -52,6 +55,7 @@ class RoleMatch:
     expert: int | None = None
     domain: str | None = None
     weak: bool = False
+    mean: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,7 @@ class _Table:
     metrics: frozenset[str]
     always: frozenset[str]
     lower_is_better: frozenset[str]
+    counts: frozenset[str]
     train: frozenset[str]
     val: frozenset[str]
     neutral: frozenset[str]
@@ -115,7 +120,7 @@ def resolve(name: str, extra: Mapping[str, str] | None = None) -> RoleMatch:
     for key, role in (extra or {}).items():
         check_role(role)
         if f"/{name.casefold()}".endswith(f"/{key.casefold()}"):
-            return replace(found, role=None if role in ("none", *AXIS_ROLES) else role, weak=False)
+            return replace(found, role=None if role in ("none", *AXIS_ROLES) else role, weak=False, mean=False)
     return found
 
 
@@ -123,8 +128,9 @@ def resolve_all(names: Iterable[str], extra: Mapping[str, str] | None = None) ->
     """The roles of all names of one run. A weak name keeps its role only where no surer one has it."""
     found = {name: resolve(name, extra) for name in names}
     sure = {_place(match) for match in found.values() if match.role and not match.weak}
+    plain = sure | {_place(match) for match in found.values() if match.role and not match.mean}
     return {
-        name: replace(match, role=None) if match.weak and _place(match) in sure else match
+        name: replace(match, role=None) if match.weak and _place(match) in (plain if match.mean else sure) else match
         for name, match in found.items()
     }
 
@@ -180,6 +186,7 @@ def _table() -> _Table:
         metrics=_compact(metric["names"] + metric["always"] + reward["names"]),
         always=_compact(metric["always"]),
         lower_is_better=_compact(metric["lower_is_better"]),
+        counts=_compact(data["counts"]),
         train=frozenset(data["context"]["train"]),
         val=frozenset(data["context"]["val"]),
         neutral=frozenset(words["neutral"]),
@@ -216,7 +223,10 @@ def _compact(names: Iterable[str]) -> frozenset[str]:
 
 @lru_cache(maxsize=65536)
 def _resolve(name: str) -> RoleMatch:
-    parts = _set_aside(_cut(name))
+    tokens = _cut(name)
+    if "".join(token.word for token in tokens) in _table().counts:
+        return RoleMatch()
+    parts = _set_aside(tokens)
     match = _validation(parts) if parts.val else _by_windows(parts)
     layer = match.layer or _join(parts.layer)
     return replace(match, rank=parts.rank, expert=parts.expert, layer=layer)
@@ -306,6 +316,7 @@ def _fit(rule: _Rule, key: str, run: list[_Token], rest: list[_Token], name: _Na
     """The match, if what the run of words leaves over fits the role; None if the name must mean something else."""
     table = _table()
     weak = key in rule.weak
+    mean = any(token.word in table.weakening for token in rest)
     extra: list[_Token] = []
     own = {token.component for token in run}
     for token in rest:
@@ -331,7 +342,7 @@ def _fit(rule: _Rule, key: str, run: list[_Token], rest: list[_Token], name: _Na
         return None
     layer = _layer(extra, name.layer, own) if rule.rest == "layer" else None
     domain = _join(extra) if rule.rest in {"domain", "none"} else None
-    return RoleMatch(rule.role, layer=layer, domain=domain, weak=weak)
+    return RoleMatch(rule.role, layer=layer, domain=domain, weak=weak, mean=weak and mean)
 
 
 def _layer(extra: list[_Token], marked: list[_Token], own: set[int]) -> str | None:

@@ -17,6 +17,13 @@ _STEP_UNITS = re.compile(
     r"(?:\?|[\d.]+)?\s*(?:(?:it|steps?|batch(?:es)?|ba|iter|b|updates?)/s|s/(?:it|steps?|batch(?:es)?|ba|iter|b|updates?))$"
 )
 _RATES = ("it/s", "s/it", "?")
+_ENDLESS = re.compile(
+    r"(?P<text>[^|]{0,80}?):?\s*(?<!\S)(?P<n>\d+)[a-z]*\s\[\d+:\d\d(?::\d\d)?,\s*[\d.?]+\s?\w+/\w+,\s*(?P<rest>.*=.*)\]\s*$"
+)
+_WORDED = re.compile(
+    r"Progress on:(?P<text>.*?) (?P<n>[\d.]+[kMG]?)it/(?P<total>[\d.]+[kMG]?)it rate:\S+ remaining:\S+ elapsed:\S+"
+    r"(?: postfix:(?P<rest>.*))?$"
+)
 _EPOCH = re.compile(r"epochs?[ :=#\[(]*(\d+)", re.IGNORECASE)
 _HELD_OUT = re.compile(r"\b(?:val|valid|validat\w*|eval|evaluat\w*|test|testing|sanity\w*|predict\w*)\b", re.IGNORECASE)
 _NO_TRAINING = re.compile(
@@ -65,6 +72,26 @@ def find_bar(line: str, at: int) -> Bar | None:
         f"{text.rstrip(': ')}, {behind}" if said else behind,
         at,
     )
+
+
+def endless_bar(line: str) -> str | None:
+    """The bar of a training whose length is unknown, `12it [00:03,  4.0it/s, loss=0.5]`, in other words."""
+    if "/s, " not in line and "s/it, " not in line:
+        return None
+    found = _ENDLESS.match(line)
+    if found is None or _NO_TRAINING.search(found["text"]) or _HELD_OUT.search(found["text"]):
+        return None
+    epoch = _EPOCH.search(found["text"])
+    return f"{f'epoch {epoch[1]}, ' if epoch else ''}iteration {found['n']}, {found['rest']}"
+
+
+def worded_bar(line: str) -> Bar | None:
+    """A bar in words, for what is no terminal: `Progress on:train 12it/1.00kit rate:4.0it/s ... postfix:...`."""
+    found = _WORDED.match(line) if line.startswith("Progress on:") else None
+    if found is None:
+        return None
+    held_out = _HELD_OUT.search(found["text"]) is not None
+    return Bar(0, len(line), _number(found["n"]), _number(found["total"]), None, held_out, found["rest"] or "")
 
 
 def _description(line: str, at: int) -> tuple[int, str]:

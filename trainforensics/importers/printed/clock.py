@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from trainforensics.model import Axis
 
 _GLOBAL = ("global", "update", "timestep")
+_FINISHED = 0.95  # of the iterations of an epoch
 
 
 def is_global(name: str) -> bool:
@@ -29,6 +30,8 @@ class Clock:
     _first_epoch: int | None = None
     _per_epoch: int = 0
     _raw: int = -1
+    _raw_total: int = 0
+    _laps: int = 0
     _raw_epoch: int | None = None
     _lowest: int = 0
     _offset: int = 0
@@ -78,15 +81,23 @@ class Clock:
 
     def iterated(self, iteration: int, total: int, epoch: int | None) -> int:
         """The step of a record that counts iterations within an epoch: completed ones are added."""
+        if epoch is None:
+            self._lap(iteration, total)
         epoch = self.epoch if epoch is None else epoch
-        done = 0
+        done = self._laps
         if epoch is not None:
             self.turned(epoch)
-            done = epoch - (self._first_epoch or 0)
+            done = max(done, epoch - (self._first_epoch or 0))
         self._per_epoch = max(total, self._per_epoch)
         self._note(Axis(f"epoch x {self._per_epoch} + iteration" if epoch is not None else "iteration", "step"))
         self.step = done * self._per_epoch + iteration
         return self.step
+
+    def _lap(self, iteration: int, total: int) -> None:
+        """A count that begins again once its total was reached: an epoch that the record does not state."""
+        if iteration < self._raw and total == self._raw_total and self._raw >= _FINISHED * total:
+            self._laps += 1
+        self._raw, self._raw_total = iteration, total
 
     def turned(self, epoch: int) -> None:
         """An epoch has begun. Epochs count from 0 or from 1; a log that begins later counts from 1."""

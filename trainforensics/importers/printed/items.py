@@ -43,7 +43,7 @@ _SECTION = re.compile(r"\[(\w+)\]|(?<![\w-])(\w+)(?: set| results?)?\s?:\s*$")
 _LETTER = re.compile(r"[^\W\d]")
 _LONGEST_NAME = 72
 _ATTACHED_UNIT = re.compile(r"[A-Za-zµ%/]+(?=[\s,|;)\]}]|$)(?!=)")
-_UNIT_BEHIND = re.compile(r"%?\s*([A-Za-z][\w/%]*(?: [\w/]+){0,2})\s*(?=[|,;]|$)")
+_UNIT_BEHIND = re.compile(r"%?\s*([A-Za-z][\w/%]*(?: [A-Za-z/][\w/]*){0,2})\s*(?=[|,;]|$)")
 _IN_LIST = re.compile(r"[\s,()\[]*$")
 
 Kind = Literal["step", "epoch", "inner", "rank", "value", "average"]
@@ -53,8 +53,8 @@ Kind = Literal["step", "epoch", "inner", "rank", "value", "average"]
 class Item:
     """A number in the line: its span, and the name that the words around it give.
 
-    `said`: by ":" or "="; `apart`: a separator stands before the name; `share`: it reads "7/100"; `held_out`: what stands
-    before says so of it and those behind it. `kind` is decided later; an item that is `skipped` means nothing.
+    `said`: by ":" or "="; `apart`: a separator stands before the name; `share`: it reads "7/100"; `held_out`: what
+    stands before says so of it and those behind it. `kind` is decided later; an item that is `skipped` means nothing.
     """
 
     start: int
@@ -94,7 +94,7 @@ def find_items(line: str, start: int, end: int) -> list[Item] | int:
         if len(items) > 1 and not item.name and not item.share and gap.rstrip().endswith("("):
             _behind(items[-2], item, line, at)
             continue
-        _name_by_words_behind(item, line, end)
+        _name_by_words_behind(item, line, end, token["range"] is not None)
         if _begins_anew(item, items, line, gap):
             return item.start
         before = item.name_start - token.start()
@@ -119,9 +119,9 @@ def _item(token: re.Match[str]) -> Item:
     return item
 
 
-def _name_by_words_behind(item: Item, line: str, end: int) -> None:
+def _name_by_words_behind(item: Item, line: str, end: int, ranged: bool) -> None:
     """Name a number without a name before it by its unit: "12 tokens/s", "in 3 epoch", "1epoch"."""
-    if item.share or (item.name and not _PREPOSITION.match(item.name)):
+    if item.share or (item.name and not (ranged or _PREPOSITION.match(item.name))):
         return
     if (found := _COUNT_BEHIND.match(line, item.end, end)) is not None:
         item.name, item.said, item.apart = found[1], True, True

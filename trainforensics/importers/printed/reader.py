@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainforensics.importers.base import Config, Record, Source, naive_times
-from trainforensics.importers.printed.bars import PLAIN_BAR, Bar, find_bar
+from trainforensics.importers.printed.bars import PLAIN_BAR, Bar, endless_bar, find_bar, worded_bar
 from trainforensics.importers.printed.clock import Clock
 from trainforensics.importers.printed.happenings import Happenings
 from trainforensics.importers.printed.points import Collector
@@ -16,21 +16,24 @@ from trainforensics.importers.printed.settings import settings_of
 from trainforensics.importers.printed.shapes import Shape, learn
 from trainforensics.importers.printed.tables import Tables
 from trainforensics.importers.printed.text import Listing, pieces, plain
-from trainforensics.importers.printed.tokens import number_of
+from trainforensics.importers.printed.tokens import number_of, prefix_of
 from trainforensics.importers.rows.axes import logging_interval, logging_interval_beside
 from trainforensics.model import Event
 
 # A line without a count or a result beside a number is no record; the words are a cheap look before the expression.
 _WORDS = (
     "step", "iter", "epoch", "batch", "update", "s:", "train", "test", "val", "[", "loss", "acc", "ppl", "perplexity",
-    "bpb", "bpc", "score", "reward", "norm", "error", "mse", "nll", "@", "sec", "time",
+    "bpb", "bpc", "score", "reward", "norm", "error", "mse", "nll", "entropy", "episode", "up.", "@", "sec", "time",
 )  # fmt: skip
 _HINT = re.compile(
-    r"(?:step|iter|ation|epoch|batch|update|\bs|train|test|val|ba|it)s?['\"]?(?:\([a-z]+\))?[\s:=\[(#]{0,6}\d"
-    r"|(?:loss|acc|ppl|perplexity|bp[bc]|score|reward|norm|error|mse|nll|@\d)\w*['\"]?[\s:=(\[]{1,6}['\"]?[-+\d.ni]"
-    r"|^\s*\[\d+[\],]|[a-z_)]\s?[:=]\s?[-+]?\d.*[a-z_)]\s?[:=]\s?[-+]?\d"
+    r"(?:step|iter|ation|epoch|episode|batch|update|\bs|train|test|val|ba|it)s?['\"]?(?:\([a-z]+\))?[\s:=\[(#]{0,6}\d"
+    r"|(?:loss|acc|ppl|perplexity|bp[bc]|score|reward|norm|error|mse|nll|entropy|@\d)\w*['\"]?[\s:=(\[]{1,6}['\"]?[-+\d.ni]"
+    r"|^\s*\[\d+[\],]|^\s*\d+:\s+[-+\d.]|[a-z_)]\s?[:=]\s?[-+]?\d.*[a-z_)]\s?[:=]\s?[-+]?\d"
 )
 _SUMMARY_BEGINS = re.compile(r"\*{3,}\s*(?:train|eval|predict|test) metrics")
+_OPEN_DICTIONARY = re.compile(r"\{['\"][\w/ .@-]+['\"]:\s[^{}]*,\s*$")
+_LABELLED = re.compile(r"\s*[^\s\d:][^:]{0,60}:\s+[-+]?\d")
+_LONGEST_DICTIONARY = 100  # lines
 _SUMMARY_LINE = re.compile(r"\s+\w+\s+=\s")
 _NOT_RECORDS = ("wandb:", "Averaged stats")
 _CONTINUED = re.compile(r"Continuing training from global step (\d+)")
@@ -61,7 +64,7 @@ class Reader:
     _train_bars: list[Shape] = field(default_factory=list)  # of the numbers that bars show
     _held_out_bars: list[Shape] = field(default_factory=list)
     _latest: Shape | None = None  # whose last row the clock does not know yet
-    _unknown: set[tuple[str, bool]] = field(default_factory=set)
+    _unknown: set[tuple[str, str]] = field(default_factory=set)
     _settings: dict[str, Any] = field(default_factory=dict)
     _events: list[Event] = field(default_factory=list)
     _bars: dict[int, int] = field(default_factory=dict)  # count by total
@@ -73,7 +76,9 @@ class Reader:
     _waiting: Shape | None = None  # its last row takes its step from the bar drawn next
     _seq: int = 0
     _interval_known: bool = False
-    _under_header: bool = False
+    _header: str = ""  # what counts in the line that said the step of the lines under it
+    _stated: int = -1  # the line of the last record that stated its step
+    _open: list[str] = field(default_factory=list)  # the lines of a printed dictionary that is not closed yet
     _in_summary: bool = False
     _missing: set[frozenset[str]] = field(default_factory=set)
 
@@ -98,7 +103,9 @@ class Reader:
                     self._latest = shape
                     break
             else:
-                self._catch_up()
+                if self._latest is not None:
+                    self._catch_up()
+                    self._stated = number - 1
                 for piece in pieces(whole):
                     if piece and not piece.isspace():
                         self._line(piece, number)
@@ -131,28 +138,30 @@ class Reader:
         if shape is not None and shape.rows:
             self.records += 1
             self._waiting = None
-            self._under_header = False
+            self._header = ""
             self.clock.declared(whole_number(shape.rows[-1][shape.step - 1]), shape.step_name)
 
     def _line(self, line: str, number: int) -> None:
+        while line and not line.isspace():
+            line = self._begin(line, number)
+
+    def _begin(self, line: str, number: int) -> str:
+        """Read what a line begins with; what is left of it."""
         at = line.find("%|")
         if at >= 0 and (found := PLAIN_BAR.match(line)) is not None:
             self._bar(Bar(0, 0, int(found[1]), int(found[2])))
-            return
+            return ""
         if at >= 0 and (bar := find_bar(line, at)) is not None:
             self._bar_line(line, bar, number)
-            return
+            return ""
         for i, shape in enumerate(self._shapes):
             found = shape.pattern.match(line)
             if found is not None:
                 if i:
                     self._shapes.insert(0, self._shapes.pop(i))
                 self._take(shape, found.groups(), number)
-                rest = line[found.end() :]
-                if rest and not rest.isspace():
-                    self._line(rest, number)
-                return
-        self._other(line, number)
+                return line[found.end() :]
+        return self._other(line, number)
 
     def _bar_line(self, line: str, bar: Bar, number: int) -> None:
         """A progress bar with what stands before and behind it."""
@@ -166,49 +175,70 @@ class Reader:
         if after and not after.isspace():
             self._line(after, number)
 
-    def _other(self, line: str, number: int) -> None:
-        """A line of no known shape: a record of a new shape, part of a table, or text."""
+    def _other(self, line: str, number: int) -> str:
+        """A line of no known shape: a record of a new shape, part of a table, or text. What is left of it."""
         if self._listing.holds(line) and not (self._listing.may_end_with(line) and isinstance(learn(line), Shape)):
-            return
-        if (row := self._tables.line_of(line)) is not None:
-            if row and row != line:
-                self._line(row, number)
-            return
-        if self._learns(line, number):
-            return
-        self._under_header = False
+            return ""
+        if self._open or _OPEN_DICTIONARY.search(line):
+            return self._dictionary(line)
+        row = self._tables.line_of(line)
+        if row is not None or (row := endless_bar(line)) is not None:
+            return row if row != line else ""
+        if (bar := worded_bar(line)) is not None:
+            self._bar(bar)
+            return ""
+        if (rest := self._learns(line, number)) is not None:
+            return rest
+        if not _LABELLED.match(line):
+            self._header = ""
+        self._text(line, number)
+        return ""
+
+    def _dictionary(self, line: str) -> str:
+        """Gather a printed dictionary that goes over several lines, and return it once it is closed."""
+        self._open.append(line if not self._open else line.strip())
+        if len(self._open) > _LONGEST_DICTIONARY:
+            self._open = []
+        if "}" not in line:
+            return ""
+        whole, self._open = " ".join(self._open), []
+        return whole
+
+    def _text(self, line: str, number: int) -> None:
+        """What a line that is no record says of events and settings."""
         self._events += self._happenings.look(line, number, self.clock.here)
         if not self.records or "=" in line or " .." in line:
             self._settings = {**settings_of(line, len(self._settings)), **self._settings}
         if (found := _CONTINUED.search(line)) is not None:
             self.clock.continued(int(found[1]))
 
-    def _learns(self, line: str, number: int) -> bool:
-        """Whether a line is a record of a new shape, which is then taken."""
+    def _learns(self, line: str, number: int) -> str | None:
+        """What is left to read if a line begins with a record of a new shape; None if it does not."""
         self._in_summary = bool(_SUMMARY_BEGINS.search(line) or (self._in_summary and _SUMMARY_LINE.match(line)))
         low = line.lower()
-        if self._in_summary or line.startswith(_NOT_RECORDS):
-            return False
-        if not self._under_header and not (any(word in low for word in _WORDS) and _HINT.search(low)):
-            return False
-        skeleton = (_NUMBERS.sub("#", line[:160]), self._under_header)
+        if self._in_summary or line.startswith(_NOT_RECORDS, prefix_of(line).end):
+            return None
+        if not self._header and not (any(word in low for word in _WORDS) and _HINT.search(low)):
+            return None
+        skeleton = (_NUMBERS.sub("#", line[:160]), self._header)
         if skeleton in self._unknown:
-            return False
-        learned = learn(line, under_header=self._under_header, counted=self.clock.step is not None)
+            return None
+        learned = learn(line, header=self._header, counted=self.clock.step is not None)
         if isinstance(learned, int) and 0 < learned < len(line):
             self._line(line[:learned], number)
-            self._line(line[learned:], number)
-            return True
+            return line[learned:]
         if not isinstance(learned, Shape):
             if len(self._unknown) < _MOST_UNKNOWN:
                 self._unknown.add(skeleton)
-            return False
+            return None
         self._add(learned)
-        self._line(line, number)
-        return True
+        return line
 
     def _add(self, shape: Shape) -> None:
         self._listing.over, self._listing.inside = True, False
+        if shape.epoch and not (shape.step or shape.inner or shape.validation):
+            finer = {name for known in self._known if known.step or known.inner for name in known.names}
+            shape.rename({name: f"epoch/{name}" for name in finer})
         self._known.append(shape)
         if shape.plain and len(self._front) < _MOST_FRONT:
             self._front.append(shape)
@@ -223,8 +253,9 @@ class Reader:
             said = "the trainer's summary of the training"
             self._events.append(Event("finish", self.clock.step, text=said, source=self.source.label, line=line))
             return
-        step = self._step(shape, groups)
-        self._under_header = not shape.values or (self._under_header and not shape.counted)
+        step = self._step(shape, groups, line)
+        if shape.counted:
+            self._header = "" if shape.values else shape.step_name or "epoch"
         if step is None:
             return
         self._events += self._happenings.reached(step)
@@ -246,12 +277,13 @@ class Reader:
         shape.seqs.append(self._seq)
         self._seq += 1
 
-    def _step(self, shape: Shape, groups: tuple[str | None, ...]) -> int | None:
+    def _step(self, shape: Shape, groups: tuple[str | None, ...], line: int) -> int | None:
         """The record's step; None for one that is to be left out."""
         epoch = whole_number(groups[shape.epoch - 1]) if shape.epoch else None
         total = whole_number(groups[shape.total - 1]) if shape.total else 0
         if shape.step:
             total = 0 if shape.inner else total
+            self._stated = line
             return self.clock.declared(whole_number(groups[shape.step - 1]), shape.step_name, epoch, total)
         if shape.bar:
             done = not shape.inner or whole_number(groups[shape.inner - 1]) == total
@@ -263,11 +295,13 @@ class Reader:
                 return self.clock.of_epoch(epoch)
             self.clock.turned(epoch)
             return None
-        return self._unsaid_step(shape)
+        return self._unsaid_step(shape, line)
 
-    def _unsaid_step(self, shape: Shape) -> int:
+    def _unsaid_step(self, shape: Shape, line: int) -> int:
         """The step of a record that does not say it."""
         if shape.dictionary and shape.training:
+            if line == self._stated + 1 and not self._bars:
+                return self.clock.step or 0
             return self._printed_step()
         if self.clock.by_epoch and self.clock.epoch is not None:
             return self.clock.of_epoch(self.clock.epoch)

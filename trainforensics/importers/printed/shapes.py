@@ -5,7 +5,7 @@ words between them names. Further lines of the kind are then read by one compile
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal
@@ -22,16 +22,17 @@ _EPOCHS = frozenset({"epoch", "epochs", "ep", "ep."})
 _BEFORE_STEP = frozenset(SPLITS) | {
     "at", "completed", "current", "for", "global", "now", "of", "on", "optimizer", "optim", "the", "loss", "results",
     "result", "metrics", "after", "end", "finished", "done", "log", "model", "beginning", "start", "starting", "data",
-    "learning", "to", "in",
+    "learning", "to", "in", "saving", "dict", "summary",
 }  # fmt: skip
 _RANKS = frozenset({"rank", "global_rank", "dp_rank", "worker"})
 _IGNORED = frozenset({"eta", "elapsed", "remaining", "pid", "port", "device", "gpu", "node", "version", "v_num"})
+_HELD_OUT_PHRASES = (" valid on ", "Saving dict for ")
 _HELD_OUT_NAMES = frozenset({"tel"})  # llm.c's test loss
 _SUMMARY = frozenset({"train_runtime", "train_samples_per_second"})
 _TRAINED = frozenset({"train_loss", "reward"})
 RESULT_ROLES = frozenset({"train_loss", "val_loss", "val_metric", "grad_norm", "reward"})
 
-_SAYS_HELD_OUT = re.compile(r"\b(?:valid|validation|eval|evaluation|test|saving dict for)\b(?!_)", re.IGNORECASE)
+_SAYS_HELD_OUT = re.compile(r"\b(?:valid|validation|eval|evaluation|test)\b(?!_)", re.IGNORECASE)
 _SPLIT_LEAD = re.compile(r"(\w+) (?=\S*/)")  # "Train loss/train/total"
 _CHANGE = re.compile(r"\s*-+>\s*$")  # "improved: 8.1 --> 5.4"
 _TAGGED = re.compile(r"\w+[_\d]\w*")
@@ -87,6 +88,10 @@ class Shape:
         """The series it holds."""
         return frozenset(name for _, name in self.values)
 
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Call series otherwise."""
+        self.values = tuple((group, names.get(name, name)) for group, name in self.values)
+
     @property
     def losses(self) -> frozenset[str]:
         """Those that are a training loss."""
@@ -98,12 +103,12 @@ class Shape:
         return bool(self.step or self.inner or self.epoch)
 
 
-def learn(line: str, *, bar: bool = False, under_header: bool = False, counted: bool = False) -> Shape | int | None:
+def learn(line: str, *, bar: bool = False, header: str = "", counted: bool = False) -> Shape | int | None:
     """The shape of a line that is a record.
 
     A number says that a second record begins there, so that the parts are to be read one by one; None: no record.
-    `bar`: the text behind a progress bar, which counts the steps; `under_header`: a line that said the step goes
-    before, so any name may follow; `counted`: the log has said a step before.
+    `bar`: the text behind a progress bar, which counts the steps; `header`: what counts in the line before that said
+    the step, behind which any name may follow; `counted`: the log has said a step before.
     """
     line = line[:_LONGEST_RECORD]
     prefix = prefix_of(line)
@@ -114,13 +119,14 @@ def learn(line: str, *, bar: bool = False, under_header: bool = False, counted: 
     items = find_items(line, start, end)
     if isinstance(items, int):
         return items if brace is None else None
-    if not (items and (bar or brace or not _is_prose(items))):
+    if not (items and (bar or brace or not _is_prose(line, items))):
         return None
     _name_counts(line, items, start)
     _share_lead(items)
     _part_splits(items)
     shape = Shape(dictionary=brace is not None)
-    shape.validation = _SAYS_HELD_OUT.search(line, 0, start) is not None or " valid on " in line
+    said_so = any(phrase in line for phrase in _HELD_OUT_PHRASES)
+    shape.validation = said_so or _SAYS_HELD_OUT.search(line, 0, start) is not None
     if _EPOCH_MEANS.match(line) and not shape.validation and not any(item.share and not item.name for item in items):
         for item in items:
             item.name = (
@@ -128,9 +134,11 @@ def learn(line: str, *, bar: bool = False, under_header: bool = False, counted: 
             )
     shape.bar = not (items[0].name and items[0].share) and _KERAS.match(line, start) is not None
     _classify(shape, line, items, start)
+    if header and shape.step and shape.step_name != header:
+        _take_back_step(shape, items)
     _number_groups(shape, items, prefix)
     shape.summary = shape.dictionary and bool(shape.names & _SUMMARY)
-    if not (bar and shape.values) and not _is_record(shape, line, items, (start, end), under_header, counted):
+    if not (bar and shape.values) and not _is_record(shape, line, items, (start, end), bool(header), counted):
         return None
     shape.training = not shape.validation and any(roles.resolve(name).role in _TRAINED for name in shape.names)
     within = shape.epoch and not is_global(shape.step_name)
@@ -152,9 +160,16 @@ def _dictionary(line: str, start: int) -> tuple[int, int] | None:
     return None
 
 
-def _is_prose(items: Sequence[Item]) -> bool:
-    """Whether numbers merely stand among words: several words before one, with nothing between them and the last."""
+def _is_prose(line: str, items: Sequence[Item]) -> bool:
+    """Whether numbers merely stand among words: several words before one, with nothing between them and the last.
+
+    Two numbers with an arrow between them say how something changed.
+    """
+    if any(_CHANGE.match(line[one.end : two.start]) for one, two in pairwise(items)):
+        return True
     unsaid = [item for item in items if not item.said and not _is_count(item.name)]
+    if len(items) > 1 and _is_count(items[0].name) and unsaid and unsaid[0] is items[1]:
+        del unsaid[0]  # "Step 100 per-step time 0.4s"
     return any((" " in item.name and not item.apart) or _SENTENCE.search(item.name) for item in unsaid) or any(
         ". " in item.name and item.name.count(" ") > 1 for item in items
     )
@@ -219,6 +234,7 @@ def _name_counts(line: str, items: Sequence[Item], start: int) -> None:
         first.name, first.said = "iteration", True  # "100:  loss: 0.5"
         if not second.name and items[2:] and items[2].name.startswith("avg"):  # its mean behind it: what is minimised
             second.name, second.said = "loss", True
+            items[2].name, items[2].kind = "loss", "average"
 
 
 def _part_splits(items: Sequence[Item]) -> None:
@@ -244,6 +260,13 @@ def _share_lead(items: Sequence[Item]) -> None:
 def _inside(line: str, item: Item, before: Item | None) -> bool:
     """Whether an unnamed "7/100" counts iterations: in brackets, or right behind the epoch."""
     return line[: item.start].rstrip().endswith(("[", "(")) or (before is not None and before.kind == "epoch")
+
+
+def _take_back_step(shape: Shape, items: Sequence[Item]) -> None:
+    """What else counts in a line under a header is a number like the others, if it is alone."""
+    kept = [item for item in items if not item.skipped]
+    if len(kept) == 1 and not kept[0].share:
+        kept[0].kind, shape.step_name = "value", ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,38 +341,47 @@ def _is_record(
     if shape.dictionary:
         return bool(found & RESULT_ROLES)
     kept = [item for item in items if not item.skipped] or [items[0]]
-    first = kept[0]
-    lead = line[span[0] : first.name_start].strip(" \t")
+    lead = set(re.findall(r"\w+", _TIMES.sub("", line[span[0] : items[0].name_start]).lower()))
     tail = _words(line[items[-1].end : span[1]])
-    words = set(re.findall(r"[a-z_]+", _TIMES.sub("", lead).lower()))
     if not shape.values:
-        return shape.counted and not words - _CLOCK and len(tail) <= 8
-    if not words - _LEAD:
-        shape.validation |= any(SPLITS.get(word) for word in words)
-    values = [item for item in kept if item.kind == "value"]
-    said = all(item.said for item in values)
+        return shape.counted and not lead - _CLOCK and len(tail) <= 8
+    if not lead - _LEAD:
+        shape.validation |= any(SPLITS.get(word) for word in lead)
     if shape.counted or shape.bar:
-        if any(_CHANGE.match(line[one.end : two.start]) for one, two in pairwise(items)):
-            return False
-        if first.share and not first.name and not shape.bar:
-            return bool(found & RESULT_ROLES) and any(item.said for item in values)
-        within = any(item.kind == "epoch" and item.name.lower() not in _PLURAL for item in kept)
-        plural = shape.step_name.lower() in _PLURAL and not (shape.total or within)
-        metric = said and any(_METRIC.search(name) for name in shape.names)
-        return bool(found & RESULT_ROLES) if plural else bool(found) or metric
-    if words - _LEAD or len(tail) > _TAIL or len(items) > _MOST_ITEMS:
+        return _holds_metric(shape, kept, found)
+    if lead - _LEAD or len(tail) > _TAIL or len(items) > _MOST_ITEMS:
         return False
-    if not (first.said or lead == "*" or _IDENTIFIER.fullmatch(first.name)):
+    first = kept[0]
+    starred = line[span[0] : first.name_start].strip(" \t") == "*"
+    if not (first.said or first.held_out or starred or _IDENTIFIER.fullmatch(first.name)):
         return False
-    shape.validation |= (
-        any(SPLITS.get(word) for word in first.name.partition("/")[0].lower().split()) and "/" in first.name
-    )
+    folder, slash, _ = first.name.partition("/")
+    shape.validation |= bool(slash) and any(SPLITS.get(word) for word in folder.lower().split())
+    return _tells_enough(shape, kept, found, under_header, counted)
+
+
+def _holds_metric(shape: Shape, kept: Sequence[Item], found: Collection[str | None]) -> bool:
+    """Whether a line that counts says how the training goes. Counts that many texts hold need a result beside them."""
+    values = [item for item in kept if item.kind == "value"]
+    if kept[0].share and not kept[0].name and not shape.bar:
+        return not RESULT_ROLES.isdisjoint(found) and any(item.said for item in values)
+    within = any(item.kind == "epoch" and item.name.lower() not in _PLURAL for item in kept)
+    if shape.step_name.lower() in _PLURAL and not (shape.total or within):
+        return not RESULT_ROLES.isdisjoint(found)
+    return bool(found) or any(item.said and _METRIC.search(item.name) for item in values)
+
+
+def _tells_enough(
+    shape: Shape, kept: Sequence[Item], found: Collection[str | None], under_header: bool, counted: bool
+) -> bool:
+    """Whether a line that does not count is a record nevertheless."""
+    first, said = kept[0], all(item.said for item in kept if item.kind == "value")
     if under_header and said:
         return True
-    if found & RESULT_ROLES:
+    if not RESULT_ROLES.isdisjoint(found):
         return roles.resolve(first.name).role in RESULT_ROLES or said
     if any(roles.resolve(f"val/{name}").role == "val_metric" for name in shape.names):
-        shape.validation = not re.match("train", first.name, re.IGNORECASE)
+        shape.validation = not first.name.lower().startswith("train")
         return True
     return counted and said and len(shape.values) >= 2 and bool(found)
 

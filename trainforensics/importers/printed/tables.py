@@ -15,6 +15,7 @@ _RULER = re.compile(r"[\s|+:=-]*-{2}[\s|+:=-]*$")
 _NUMERIC = re.compile(rf"(?:{NUMBER}|\d+\s*/\s*\d+|\d+:\d\d(?::\d\d)?|-+|None)(?:%|[kKMGT]i?B?|s|ms)?:?$")
 _WIDE = re.compile(r"\s{2,}|\t+")
 _STEPS = frozenset(STEP_TRUST) - {"s", "it"} | {"epoch", "epochs"}
+_SIGNS = {"#": "step", "E": "epoch"}  # a header's short names of counts
 _FEWEST, _MOST = 2, 200
 
 
@@ -49,7 +50,7 @@ class Tables:
         if len(cells) == len(self._header) >= _FEWEST and all(_NUMERIC.match(cell) for cell in cells):
             return _said(self._header, [cell.rstrip(":") for cell in cells])
         if _FEWEST <= len(cells) <= _MOST and _is_header(cells):
-            self._header = cells
+            self._header = [_SIGNS.get(cell, cell) for cell in cells]
             return ""
         return None
 
@@ -65,7 +66,7 @@ def _is_header(cells: Sequence[str]) -> bool:
     """Names without numbers, the first or second of which counts steps or epochs."""
     if any(_NUMERIC.match(cell) or len(cell) > 40 for cell in cells) or not all(cells):
         return False
-    return any(cell.lower() in _STEPS for cell in cells[:2])
+    return any(cell.lower() in _STEPS or cell in _SIGNS for cell in cells[:2])
 
 
 def _said(names: Sequence[str], values: Sequence[str]) -> str:

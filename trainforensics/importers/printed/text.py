@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _ANSI = re.compile(r"\x1b(?:\[[\d;?]*[A-Za-z]|\][^\x07]*\x07|[()][A-Z0-9])")
+_NUMBERED = re.compile(r"\b(epoch|iteration|iter|step|episode|batch|update) #(\d)", re.IGNORECASE)  # "Epoch #3"
 _GLUED_RANK = re.compile(r"(?<=[^\n\r])(?=\[rank\d+\]:)")
 _BREAKS = re.compile(r"\r+|\x08+")
 _RECORD_BEGINS = re.compile(
-    r"(?<=\S)(?=\{'|\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d|\s+iteration\s+\d+\s*/|\bsteps?[:=]\s*\d|\bEpoch[: ]+\[?\d)"
+    r"(?<=\S)(?=\{'|\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d|\s+iteration\s+\d+\s*/|\bsteps?[:=]\s*\d"
+    r"|\b(?:Epoch|Episode)[: ]+\[?\d|\s+\d+/\d+ \[)"
 )
 LONG = 16_384
 _PROGRAM = ("import ", "from ", '"""', "#!")
@@ -22,6 +24,8 @@ def plain(text: str) -> str:
     """Text without colour codes; the lines of ranks that were written into one are parted by carriage returns."""
     if "\x1b" in text:
         text = _ANSI.sub("", text)
+    if " #" in text:
+        text = _NUMBERED.sub(r"\1  \2", text)
     return _GLUED_RANK.sub("\r", text) if "[rank" in text else text
 
 
