@@ -216,7 +216,7 @@ class Reader:
         """What is left to read if a line begins with a record of a new shape; None if it does not."""
         self._in_summary = bool(_SUMMARY_BEGINS.search(line) or (self._in_summary and _SUMMARY_LINE.match(line)))
         low = line.lower()
-        if self._in_summary or line.startswith(_NOT_RECORDS, prefix_of(line).end):
+        if self._in_summary or line[prefix_of(line).end :].lstrip().startswith(_NOT_RECORDS):
             return None
         if not self._header and not (any(word in low for word in _WORDS) and _HINT.search(low)):
             return None

@@ -46,7 +46,7 @@ _IN_BRACKETS = (
 _PREFIXES = (
     rf"\[\s*(?:{'|'.join(_IN_BRACKETS)})\s*\](?:<std(?:out|err)>)?:?",
     rf"{TIME}\s*(?:[|,-](?=\s))?",
-    r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d",
+    r"\d\d/\d\d(?:/\d{4})? \d\d:\d\d:\d\d",
     r"[IWEF]\d{4} \d\d:\d\d:\d\d[\d.]*\s+\d+ [\w./-]+:\d+\]",  # glog
     r"\([\w./]+\.py:? \d+\):?",
     r"\([\w./]+:\d+\)",
