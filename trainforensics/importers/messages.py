@@ -15,8 +15,17 @@ _KINDS = tuple(
             r"|(?:checkpoint|ckpt)\b.*\bnot (?:saved|written)",
         ),
         ("overflow", r"\boverflow|\bfound inf\b"),
-        ("checkpoint-loaded", r"(?:load|restor)(?:ed|ing|e)?\b.*(?:checkpoint|ckpt|state)|checkpoint load"),
-        ("restart", r"\bresum(?:e|ed|ing)\b|\brestart(?:ed|ing)?\b|\brelaunch"),
+        (
+            "checkpoint-loaded",
+            r"\b(?:(?:re)?load|restor)(?:ed|ing|e)?\b.*(?:checkpoint|ckpt|state|weights|snapshot)"
+            r"|(?:checkpoint|ckpt|weights|snapshot)\b.*\b(?:(?:re)?load|restor)(?:ed|ing|e)?\b"
+            r"|^restor(?:e|ed|ing)$",
+        ),
+        (
+            "restart",
+            r"\bresum(?:e|ed|ing|ption)\b|\bre ?start(?:ed|ing)?\b|\brelaunch|\brequeued?\b|\brolle?d? ?back\b"
+            r"|\bcontinu(?:e|ed|ing) (?:from|training)\b",
+        ),
         (
             "checkpoint",
             r"sav(?:e|ed|ing)\b.*(?:checkpoint|ckpt|model|state)|(?:checkpoint|ckpt).*\b(?:saved|written)"

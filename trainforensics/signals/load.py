@@ -11,6 +11,7 @@ import numpy as np
 from trainforensics import roles
 from trainforensics.config import Settings
 from trainforensics.model import Checkpoint, ReadWarning, Series, SeriesSummary
+from trainforensics.signals.blanks import with_blanks
 from trainforensics.signals.curve import Curve
 from trainforensics.signals.run import Signals
 from trainforensics.store.agreement import Agreement, agreement
@@ -45,9 +46,9 @@ def load(run: StoredRun, settings: Settings) -> Signals:
 
 def judge_series(run: StoredRun, settings: Settings) -> Judged:
     """Resolve roles, join lives and find twins. Reads all points of the run."""
-    points = run.points()
     matches = roles.resolve_all([stored.series.name for stored in run.series], settings.map)
     stored = [_resolved(series, matches[series.series.name]) for series in run.series]
+    points, blank = with_blanks(stored, *run.points_and_blanks())
     streams = _streams(stored, points)
     judged, twins, warnings = _set_twins_aside(streams)
     by_role: dict[str, list[Curve]] = {}
@@ -66,7 +67,7 @@ def judge_series(run: StoredRun, settings: Settings) -> Judged:
         warnings=tuple(w for source in sources for w in source.warnings),
         sampled=next((w.message for source in sources for w in source.warnings if w.kind == "sampled"), ""),
     )
-    return Judged(signals, tuple(_summary(series, twins) for series in stored), tuple(warnings))
+    return Judged(signals, tuple(_summary(series, twins) for series in stored), (*blank, *warnings))
 
 
 def _checkpoints(run: StoredRun) -> tuple[Checkpoint, ...]:

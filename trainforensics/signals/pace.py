@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
-from trainforensics.signals.curve import Curve, Floats
+from trainforensics.signals.curve import Curve, Floats, Ints
 from trainforensics.signals.excursions import Excursion, excursions
+from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.run import Signals
-from trainforensics.signals.stretches import at_steps
+from trainforensics.signals.stretches import at_steps, stretches
 
 Basis = Literal["rate", "duration", "clock"]
 MIN_POINTS = 40
 START_SHARE, START_POINTS = 0.02, 5  # of the log: compilation and caches
+ALIKE = 0.4  # of the highest tooth of a saw that each must climb
+UNEVEN = 0.15  # of a tooth by which their lengths may differ
 LASTING_SHARE, LASTING_POINTS = 0.1, 20  # of the log, and points, for a slow stretch that ended
 WALL_TIME = "wall time per step"  # name of the series that the time stamps make
+RESETS = 0.05  # share of falls at which a clock may start anew (each epoch)
+_CLOCK = re.compile(
+    r"(^|[/_. ])(elapsed(_time|_seconds|_s)?|time_elapsed|wall(_?time|_?clock)?|train_wall)$", re.IGNORECASE
+)
 BULK = 0.1  # share of clock differences next to nothing above which rows were written in bulk
 
 
@@ -50,15 +58,45 @@ def paces(signals: Signals) -> tuple[Pace, ...]:
     """Every way in which the run's log tells its pace, the best first: rates, durations, the wall clock."""
     found = []
     for role in ("tokens_per_sec", "mfu"):
-        curve = signals.curve(role)
+        curve = _momentary(signals, role)
         if curve is not None and (usable := _positive(curve)) is not None:
             found.append(Pace(_with(usable, -np.log(usable.value)), usable, "rate"))
-    curve = signals.curve("step_time")
+    curve = _momentary(signals, "step_time")
     if curve is not None and (usable := _positive(curve)) is not None:
         found.append(Pace(_with(usable, np.log(usable.value) - _work(signals, usable)), usable, "duration"))
-    if not found and (clock := clock_durations(signals)) is not None:
+    clock = None if found else clock_durations(signals) or _logged_clock(signals)
+    if clock is not None:
         found.append(Pace(_with(clock, np.log(clock.value) - _work(signals, clock)), clock, "clock"))
     return tuple(found)
+
+
+def accumulates(curve: Curve) -> bool:
+    """Whether a series hardly ever falls within a process life and mostly rises: a clock or a counter, whatever its
+    name. What is measured anew at each step falls as often as it rises."""
+    curve = curve.only_finite()
+    moves = np.diff(curve.value)[np.diff(curve.segment) == 0]
+    return len(moves) >= 5 and float(np.mean(moves < 0)) <= RESETS and float(np.mean(moves > 0)) >= 0.5
+
+
+def _momentary(signals: Signals, role: str) -> Curve | None:
+    """The series that speaks for a role among those that do not accumulate."""
+    curve = signals.curve(role)
+    if curve is None or not accumulates(curve):
+        return curve
+    return next((c for c in signals.curves(role) if c.series.rank is None and not accumulates(c)), None)
+
+
+def _logged_clock(signals: Signals) -> Curve | None:
+    """Seconds per step from a logged clock (seconds since the start), of which a fraction of a second tells."""
+    clocks = (*signals.curves("step_time"), *(c for c in signals.unmapped if _CLOCK.search(c.name)))
+    for curve in (c.only_finite() for c in clocks if c.series.rank is None):
+        counts = curve.series.role is not None and bool(np.all(curve.value % 1 == 0))
+        if counts or not accumulates(curve):
+            continue
+        seconds, steps = np.diff(curve.value), np.diff(curve.step)
+        later = np.flatnonzero((np.diff(curve.segment) == 0) & (seconds > 0) & (steps > 0)) + 1
+        return _positive(_with(curve.take(later), seconds[later - 1] / steps[later - 1]))
+    return None
 
 
 def _positive(curve: Curve) -> Curve | None:
@@ -108,12 +146,49 @@ def slowdowns(pace: Pace) -> tuple[Slowdown, ...]:
     settled = max(START_POINTS, int(START_SHARE * n))
     curve = pace.curve.take(np.arange(n) >= settled)
     found = []
-    for e in excursions(curve):
+    for e in () if is_saw(curve.value) else excursions(curve):
         to_end = not e.returned
         long = (len(curve) if to_end else e.end) - e.onset
         if long >= (LASTING_POINTS if to_end else max(LASTING_POINTS, int(LASTING_SHARE * n))):
             found.append(_slowdown(pace, curve, e, settled, to_end))
     return tuple(found)
+
+
+def is_saw(value: Floats) -> bool:
+    """Whether a series climbs little by little and falls back at once, again and again at even distances: epochs that
+    begin with short samples and end with long ones. The first and last tooth may be cut."""
+    falls = _falls(value)
+    if not len(falls):
+        return False
+    lengths = np.diff([0, *falls, len(value)])
+    tooth = float(np.median(lengths[1:-1])) if len(falls) > 1 else float(lengths[0])
+    even = bool(np.all(np.abs(lengths[1:-1] - tooth) <= UNEVEN * tooth + 2))
+    if not even or lengths[0] > (1 + UNEVEN) * tooth or lengths[-1] > (1 + UNEVEN) * tooth:
+        return False
+    parts = np.split(value, falls)
+    last = parts.pop() if lengths[-1] < (1 - UNEVEN) * tooth else parts[-1]
+    whole = [part for part in parts if len(part) >= max(9, tooth / 2)]
+    thirds = [[float(np.median(third)) for third in np.array_split(part, 3)] for part in whole]
+    climbs = [end - start for start, _, end in thirds]
+    if not climbs or min(climbs) <= ALIKE * max(climbs) or min(climbs) <= 0:
+        return False
+    gradual = all(middle - start > 0.1 * (end - start) for start, middle, end in thirds)
+    if len(last) < tooth / 6:
+        return gradual and len(whole) > 1
+    goes_on = abs(float(np.median(last)) - float(np.median(whole[-1][: len(last)]))) < ALIKE * max(climbs)
+    return gradual and goes_on and (len(whole) > 1 or len(last) >= tooth / 3)
+
+
+def _falls(value: Floats) -> Ints:
+    """Indices at which a series falls at once by half of its range or more and far out of its noise, in order."""
+    n = len(value)
+    width = max(3, min(9, n // 40))
+    levels = np.median(np.lib.stride_tricks.sliding_window_view(value, width), axis=1)
+    change = levels[width:] - levels[:-width]
+    low, high = np.quantile(value, (0.05, 0.95))
+    bar = -max(0.5 * float(high - low), 6 * robust_sigma(np.diff(value)) / np.sqrt(width))
+    first, last = stretches(change < bar)
+    return np.array([a + width + int(np.argmin(change[a : b + 1])) for a, b in zip(first, last, strict=True)], np.int64)
 
 
 def _slowdown(pace: Pace, curve: Curve, e: Excursion, settled: int, to_end: bool) -> Slowdown:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -49,6 +49,16 @@ class StoredPoints:
     time: NDArray[np.float64]
     segment: NDArray[np.int32]
     seq: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredBlanks(StoredPoints):
+    """Rows that name one series and hold no number for it, shape (n,): `null` as such, else an empty cell."""
+
+    null: NDArray[np.bool_]
+
+
+P = TypeVar("P", bound=StoredPoints)
 
 
 @contextmanager
@@ -156,7 +166,12 @@ class StoredRun:
 
     def points(self) -> dict[int, StoredPoints]:
         """Numbers of every series, by series id."""
+        return self.points_and_blanks()[0]
+
+    def points_and_blanks(self) -> tuple[dict[int, StoredPoints], dict[int, StoredBlanks]]:
+        """Numbers of every series, and the rows in which one holds none, by series id."""
         pieces: dict[int, list[StoredPoints]] = {}
+        blanks: dict[int, list[StoredBlanks]] = {}
         folder = self.folder / schema.POINTS_FOLDER
         files = sorted(folder.glob("*.parquet"))
         with _intact(folder):
@@ -164,9 +179,16 @@ class StoredRun:
                 raise FileNotFoundError
         for file in files:
             with _intact(file):
-                for series, piece in _read_part(file):
-                    pieces.setdefault(series, []).append(piece)
-        return {series: _concatenated(parts) for series, parts in pieces.items()}
+                frame = pl.read_parquet(file, hive_partitioning=False)
+                blank = pl.col("state").is_in(list(_NO_NUMBER))
+                for series, columns in _by_series(frame.filter(~blank)):
+                    pieces.setdefault(series, []).append(StoredPoints(**columns))
+                for series, columns in _by_series(frame.filter(blank), null=pl.col("state") == STATES[NULL]):
+                    blanks.setdefault(series, []).append(StoredBlanks(**columns))
+        return (
+            {series: _concatenated(parts) for series, parts in pieces.items()},
+            {series: _concatenated(parts) for series, parts in blanks.items()},
+        )
 
     def batches(self) -> pl.LazyFrame | None:
         """The batch manifest with its canonical columns, or None where none was logged."""
@@ -179,26 +201,27 @@ class StoredRun:
         return pl.concat([pl.scan_parquet(file) for file in files], how="diagonal_relaxed")
 
 
-def _read_part(file: Path) -> Iterator[tuple[int, StoredPoints]]:
-    """The series of one part, with its rows in the order of the source."""
-    frame = pl.read_parquet(file, hive_partitioning=False)
-    numbers = frame.filter(~pl.col("state").is_in(list(_NO_NUMBER)))
-    arrays = {name: numbers[name].to_numpy() for name in ("step", "value", "segment", "seq")}
-    wall = numbers["wall_time"].dt.epoch("us")
+def _by_series(frame: pl.DataFrame, **more: pl.Expr) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
+    """The columns of each series of a part, its rows in the order of the source."""
+    if not len(frame):
+        return
+    arrays = {name: frame[name].to_numpy() for name in ("step", "value", "segment", "seq")}
+    wall = frame["wall_time"].dt.epoch("us")
     arrays["time"] = wall.cast(pl.Float64).fill_null(float("nan")).to_numpy() / 1e6
-    series = numbers["series"].to_numpy()
+    arrays |= {name: frame.select(column).to_series().to_numpy() for name, column in more.items()}
+    series = frame["series"].to_numpy()
     order = np.argsort(series, kind="stable")
     starts = np.flatnonzero(np.diff(series[order], prepend=-1)).tolist()
     for start, end in pairwise([*starts, len(order)]):
         rows = order[start:end]
-        yield int(series[rows[0]]), StoredPoints(**{name: array[rows] for name, array in arrays.items()})
+        yield int(series[rows[0]]), {name: array[rows] for name, array in arrays.items()}
 
 
-def _concatenated(parts: Sequence[StoredPoints]) -> StoredPoints:
+def _concatenated(parts: Sequence[P]) -> P:
     if len(parts) == 1:
         return parts[0]
-    names = (f.name for f in fields(StoredPoints))
-    return StoredPoints(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
+    names = [f.name for f in fields(parts[0])]
+    return replace(parts[0], **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
 
 
 def runs_of(store: Path) -> dict[str, Path]:

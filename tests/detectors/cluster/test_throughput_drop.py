@@ -123,3 +123,52 @@ def test_an_idle_device_is_a_remark() -> None:
 
 def test_without_pace() -> None:
     assert isinstance(judge(make_signals({"train_loss": noise()})), NotApplicable)
+
+
+def test_a_clock_is_no_duration() -> None:
+    signals = make_signals({"step_time": np.cumsum(0.4 * noise())})
+    assert not alarms(judge(signals))
+
+
+def test_a_counter_is_no_duration() -> None:
+    assert not alarms(judge(make_signals({"step_time": np.arange(49.0, 50 * N, 50)})))
+
+
+def test_a_duration_beside_a_clock_speaks() -> None:
+    pace = 0.5 * noise()
+    pace[300:] *= 2
+    curves = [
+        make_curve(np.cumsum(pace), "step_time", name="time"),
+        make_curve(pace, "step_time", name="time/step", series_id=1),
+    ]
+    (found,) = alarms(judge(make_signals(curves)))
+    assert found.series == "time/step"
+
+
+def test_a_logged_clock_tells_a_slow_stretch() -> None:
+    seconds = 1.5 * noise()
+    seconds[300:] *= 3
+    (found,) = alarms(judge(make_signals([make_curve(np.cumsum(seconds), None, name="time/elapsed")])))
+    assert abs((found.onset_step or 0) - 301) <= 2
+
+
+@pytest.mark.parametrize("epochs", [2, 4, 7])
+def test_each_epoch_begins_with_short_samples(epochs: int) -> None:
+    tooth = np.tile(np.linspace(0.3, 1.0, N // epochs), epochs + 1)[:N]
+    assert not alarms(judge(make_signals({"step_time": tooth * noise()})))
+
+
+def test_two_slow_stretches_apart_are_no_saw() -> None:
+    pace = 0.5 * noise()
+    pace[100:170] *= 2
+    pace[300:370] *= 2
+    assert len(alarms(judge(make_signals({"step_time": pace})))) == 2
+
+
+def test_samples_that_grow_longer_explain_a_slope() -> None:
+    length = np.linspace(3, 9, N)
+    curves = [
+        make_curve((0.2 + 0.05 * length) * noise(), "step_time"),
+        make_curve(length, None, name="audio_len_mean", series_id=1),
+    ]
+    assert not alarms(judge(make_signals(curves)))

@@ -16,7 +16,8 @@ Evidence:
 False positives:
     Compilation and warm-up at the start, pauses for evaluation and checkpoints, single slow steps and wandering pace of
     shared machines are ordinary. Steps that hold more data take longer: batch size and sequence length are divided out
-    where logged. A slower pace next to such a change is told as low.
+    where logged. A slower pace next to such a change is told as low. A pace that slows down over each epoch and starts
+    afresh in the next follows sorted samples. A series that only ever grows is a clock or a counter, not a duration.
 
 Example:
     From step 540 on tokens_per_sec is 16,700 instead of 46,500 (a factor of 2.8); step_time agrees.
@@ -29,6 +30,8 @@ Parameters:
 """
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 
@@ -49,6 +52,9 @@ META = Meta(
         Param("clock_seconds", 0.2, "shorter steps are at the mercy of whatever else the machine does"),
         Param("idle", 30.0, "practitioners look for a bottleneck outside the device below a third"),
     ),
+)
+_LENGTH = re.compile(
+    r"(^|[/_. ])(len|lens|length|lengths|n?_?frames|n?_?tokens|seqlen|resolution)([/_. ]|$)", re.IGNORECASE
 )
 EXPLAINING = ("batch_size", "seq_len", "world_size", "gradient_accumulation")
 
@@ -85,7 +91,7 @@ def _finding(signals: Signals, pace: Pace, slow: Slowdown, known: tuple[Pace, ..
         *_beside(signals, onset, end),
     )
     agree = [p.logged.name for p in known if p is not pace and _agrees(p, onset, end)]
-    why = _explained(signals, onset, pace.curve.cadence)
+    why = _explained(signals, onset, end, pace.curve.cadence)
     how = f"drifts from {slow.before:.4g} to {slow.since:.4g}"
     if not slow.gradual:
         how = f"is {slow.since:.4g} instead of {slow.before:.4g}"
@@ -134,19 +140,17 @@ def _beside(signals: Signals, onset: int, end: int) -> tuple[Evidence, ...]:
     return tuple(rows)
 
 
-def _explained(signals: Signals, onset: int, cadence: int) -> str:
-    """What the run was given to do that changed at the same time."""
-    for role in EXPLAINING:
-        curve = signals.curve(role)
-        if curve is None:
-            continue
+def _explained(signals: Signals, onset: int, end: int, cadence: int) -> str:
+    """What the run was given to do that changed at the same time, at once or along the way."""
+    lengths = [c for c in signals.unmapped if _LENGTH.search(c.name) and c.series.rank is None]
+    given = (signals.curve(role) for role in EXPLAINING)
+    for curve in (*(c for c in given if c is not None), *lengths):
         near = 5 * max(cadence, curve.cadence)
-        before, since = (
-            curve.value[(curve.step < onset) & (curve.step >= onset - 20 * near) & curve.finite],
-            curve.value[(curve.step >= onset) & (curve.step <= onset + near) & curve.finite],
-        )
-        if len(before) > 1 and len(since) and abs(np.median(since) / np.median(before) - 1) > 0.1:
-            return curve.name
+        before = curve.value[(curve.step < onset) & (curve.step >= onset - 20 * near) & curve.finite]
+        for first, last in ((onset, onset + near), (onset + (end - onset) // 2, end)):
+            since = curve.value[(curve.step >= first) & (curve.step <= last) & curve.finite]
+            if len(before) > 1 and len(since) and abs(np.median(since) / np.median(before) - 1) > 0.1:
+                return curve.name
     return ""
 
 
