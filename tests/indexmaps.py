@@ -143,7 +143,7 @@ def write_core(
 
 def write_core_blend(folder: Path, datasets: Sequence[dict[str, object]], weights: Sequence[float], size: int) -> str:
     """A BlendedDataset's two arrays and description. Returns the stem."""
-    said = {"class": "BlendedDataset", "datasets": list(datasets), "split": "train"}
+    said: dict[str, object] = {"class": "BlendedDataset", "datasets": list(datasets), "split": "train"}
     said |= {"weights": list(weights), "size": size}
     text = json.dumps(said, indent=4)
     stem = f"{hashlib.md5(text.encode()).hexdigest()}-BlendedDataset-train"

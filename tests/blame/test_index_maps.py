@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from trainforensics.blame.consumed import ramped
 from trainforensics.blame.manifest import Manifest
 from trainforensics.blame.megatron import index_maps
 from trainforensics.importers.indexmap import SETTING
+from trainforensics.model import Axis
 from trainforensics.signals import Signals
 
 LENGTH, SEED, BATCH, STEPS = 16, 7, 4, 60
@@ -119,6 +121,14 @@ def test_ranks_are_dealt_their_micro_batches_in_turn(tmp_path: Path) -> None:
         assert set(documents) == {str(d) for n in (36 + rank, 38 + rank) for d in MAP.documents(n)}
     split = {"micro_batch_size": 1, "data_parallel_size": 2, "tensor_model_parallel_size": 4}
     assert "rank" not in opened(run(tmp_path, {**CONFIG, **split})).columns
+
+
+def test_a_log_that_counts_samples_alone(tmp_path: Path) -> None:
+    GENERATIONS["core"](tmp_path)
+    signals = run(tmp_path)
+    loss = make_curve(np.ones(STEPS), step=np.arange(BATCH, SAMPLES + 1, BATCH))
+    manifest = opened(replace(signals, axis=Axis("consumed_samples", "sample"), by_role={"train_loss": (loss,)}))
+    assert set(manifest.rows(36, 40)["doc"][0]) == fed(MAP, range(36, 40))
 
 
 # --- blends -----------------------------------------------------------------------------------------------------------

@@ -4,6 +4,8 @@ import numpy as np
 import polars as pl
 import pytest
 from factories import make_curve, make_signals
+from hypothesis import given
+from hypothesis import strategies as st
 
 from trainforensics.blame.alignment import align
 from trainforensics.blame.manifest import Manifest, open_manifest
@@ -178,6 +180,30 @@ def test_samples_prove_what_unproven_steps_do_not() -> None:
         {"step": np.arange(300, 380), "consumed_samples": 8 * np.arange(80), "shard": [str(i) for i in range(1, 81)]}
     )
     assert shards_of(signals, frame, 9, 10) == ["10"]
+
+
+@given(
+    batches=st.lists(st.integers(1, 9), min_size=40, max_size=90),
+    cadence=st.integers(1, 7),
+    counted=st.sampled_from(["sample_start", "consumed_samples", "samples_seen"]),
+    each=st.integers(1, 3),
+)
+def test_every_row_lands_in_the_interval_that_logged_it(
+    batches: list[int], cadence: int, counted: str, each: int
+) -> None:
+    """Whatever the batches are, rows of a batch (or parts of it) meet the logged interval in which they were fed."""
+    edge = np.append(0, np.cumsum(np.sort(batches)))  # batches that grow, as in a ramp-up
+    step = np.arange(cadence, len(batches) + 1, cadence)
+    starts = np.concatenate([np.arange(edge[i], edge[i + 1], each) for i in range(step[-1])])
+    truth = np.searchsorted(edge, starts, side="right")
+    frame = pl.LazyFrame({counted: starts, "shard": truth.astype(str)})
+    manifest = open_manifest(sampled(step, edge[step]), frame)
+    assert isinstance(manifest, Manifest)
+    rows = manifest.frame.collect()
+    assert rows.height == len(starts)
+    np.testing.assert_array_equal(
+        np.searchsorted(step, rows["at"]), np.searchsorted(step, rows["shard"].cast(pl.Int64))
+    )
 
 
 def test_samples_that_the_log_does_not_know_are_said() -> None:

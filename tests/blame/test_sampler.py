@@ -192,13 +192,14 @@ def test_whole_batches_go_round_and_the_last_round_is_filled_up() -> None:
         ({"dataset_size": None}, "lacks dataset_size"),
         ({"seed": None}, "lacks seed"),
         ({"group_by_length": True}, "group_by_length is not rebuilt"),
+        ({"train_sampling_strategy": "group_by_length"}, "the strategy group_by_length is not rebuilt"),
         ({"accelerator_config": {"use_seedable_sampler": True, "split_batches": True}}, "split_batches is not rebuilt"),
     ],
 )
 def test_what_hugging_face_s_order_needs(change: dict[str, Any], reason: str) -> None:
     config = {
-        "accelerator_config": {"use_seedable_sampler": True}, "seed": 3, "per_device_train_batch_size": 4,
-        "world_size": 2, "dataset_size": 100,
+        "accelerator_config": {"use_seedable_sampler": True}, "seed": 3, "data_seed": None,
+        "per_device_train_batch_size": 4, "world_size": 2, "dataset_size": 100,
     }  # fmt: skip
     assert isinstance(described(config), Sampler)
     assert reason in str(described({k: v for k, v in {**config, **change}.items() if v is not None}))

@@ -24,10 +24,11 @@ def leaf(key: str) -> str:
 
 
 def setting(config: Mapping[str, Any], names: Sequence[str]) -> Any:
-    """The value of the first of `names` that is the last part of a key; None where none is."""
+    """The value of the first of `names` that is the last part of a key and has one; None where none has."""
     by_leaf: dict[str, Any] = {}
     for key, value in flat(config):
-        by_leaf.setdefault(leaf(key), value)
+        if value is not None:
+            by_leaf.setdefault(leaf(key), value)
     return next((by_leaf[name] for name in names if name in by_leaf), None)
 
 

@@ -56,7 +56,10 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "generator": ("generator_seed", "sampler_generator_seed"),
     "shared_generator": ("dataloader_generator_seed", "loader_generator_seed"),
 }
-_OTHER_ORDERS = ("split_batches", "dispatch_batches", "group_by_length", "replacement")  # of which none is rebuilt
+# Settings under which batches are drawn or dealt in ways that are not rebuilt.
+_OTHER_ORDERS = (
+    "split_batches", "dispatch_batches", "group_by_length", "replacement", "auto_find_batch_size", "ignore_data_skip",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +172,8 @@ def described(config: Mapping[str, Any]) -> Sampler | str | None:
         needed["generator_seed"] = seed is not None
     missing = [name for name, value in needed.items() if not value]
     other = [name for name in _OTHER_ORDERS if _true(setting(config, (name,)))] if kind != "distributed" else []
+    strategy = setting(config, ("train_sampling_strategy",))
+    other += [f"the strategy {strategy}"] if kind == "seedable" and strategy not in (None, "random") else []
     other += [f"world_size {world}"] if "random" in kind and (world or 1) > 1 else []
     if missing or other or not length or not batch:
         lacks = f"the configuration lacks {', '.join(missing)}" if missing else f"{other[0]} is not rebuilt"

@@ -41,7 +41,7 @@ class _DoesNotFitError(Exception):
     """Why there is no map to go by."""
 
 
-def index_maps(signals: Signals) -> Manifest | str | None:
+def find(signals: Signals) -> Manifest | str | None:
     """The batches that the index maps give, None where nothing speaks of any, else why there are none."""
     described = Described.of(signals.config)
     found = group(files_of(signals.config, described.prefixes))
