@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from trainforensics.discovery import SourceFile
 from trainforensics.importers.base import (
     EMPTY,
+    NAIVE_TIME,
     NO_TIME,
     NULL,
     VALUE,
@@ -172,6 +173,11 @@ class Staged:
     def points(self) -> int:
         """How many numbers were read."""
         return sum(series.n for series in self.series)
+
+    @property
+    def naive_times(self) -> bool:
+        """Whether wall times are those of a clock whose zone is not stated."""
+        return any(warning.kind == NAIVE_TIME for warning in self.warnings)
 
     @property
     def has_context(self) -> bool:

@@ -281,6 +281,7 @@ def _series_row(number: int, member: Member, local: int, prefix: str) -> dict[st
         "layer": None,
         "expert": None,
         "domain": None,
+        "naive_time": member.unit.staged.naive_times,
         "n": stats.n,
         "n_nonfinite": stats.n_nonfinite,
         "first_step": stats.first_step,
@@ -300,13 +301,14 @@ def _segments(members: Iterable[Member]) -> list[Segment]:
         chain = chains.setdefault(member.stream, [])
         chain += [(member.first_life + i, life) for i, life in enumerate(member.unit.lives)]
     longest = max(chains.values(), key=len)
-    return [Segment(i, life.first_step, life.last_step, _iso(life.started)) for i, life in longest]
+    return [Segment(i, life.first_step, life.last_step, _iso(life.started, life.naive)) for i, life in longest]
 
 
-def _iso(wall: int) -> str | None:
+def _iso(wall: int, naive: bool) -> str | None:
     if wall == NO_TIME:
         return None
-    return datetime.fromtimestamp(wall / 1e6, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    text = datetime.fromtimestamp(wall / 1e6, UTC).isoformat(timespec="seconds").removesuffix("+00:00")
+    return text if naive else f"{text}Z"
 
 
 def _merged_config(staged: Iterable[Staged]) -> dict[str, Any]:
@@ -317,14 +319,15 @@ def _merged_config(staged: Iterable[Staged]) -> dict[str, Any]:
 
 
 def _write_events(file: Path, staged: Iterable[Staged]) -> None:
-    rows = [_event_row(event, source.source.label) for source in staged for event in source.events]
+    rows = [_event_row(event, source) for source in staged for event in source.events]
     pl.DataFrame(rows, schema.EVENTS).write_parquet(file)
 
 
-def _event_row(event: Event, label: str) -> dict[str, Any]:
+def _event_row(event: Event, staged: Staged) -> dict[str, Any]:
     row = asdict(event)
+    row["naive_time"] = staged.naive_times
     row["wall_time"] = None if event.wall_time is None else int(event.wall_time * 1e6)
-    row["source"] = event.source or label
+    row["source"] = event.source or staged.source.label
     row["text"] = event.text.encode("utf-8", "backslashreplace").decode()
     return row
 
