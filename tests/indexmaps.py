@@ -152,3 +152,15 @@ def write_core_blend(folder: Path, datasets: Sequence[dict[str, object]], weight
     np.save(folder / f"{stem}-dataset_index.npy", dataset, allow_pickle=True)
     np.save(folder / f"{stem}-dataset_sample_index.npy", place, allow_pickle=True)
     return stem
+
+
+def write_hashed_blend(folder: Path, datasets: Sequence[str], weights: Sequence[float], size: int) -> str:
+    """A BlendableDataset's two arrays and its .dsc file, which repeats those of its data sets. Returns the stem."""
+    text = "Blendable dataset\n\nDatasets:\n" + "".join(f"{said}\n\n" for said in datasets)
+    text += f"Weights: {list(weights)}\nSize: {size}\n"
+    stem = hashlib.md5(text.encode()).hexdigest()
+    (folder / f"{stem}.dsc").write_text(text)
+    dataset, place = draw_blend(weights, size)
+    np.save(folder / f"{stem}_index.npy", dataset, allow_pickle=True)
+    np.save(folder / f"{stem}_sample_index.npy", place, allow_pickle=True)
+    return stem

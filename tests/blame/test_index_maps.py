@@ -19,6 +19,7 @@ from indexmaps import (
     write_core,
     write_core_blend,
     write_hashed,
+    write_hashed_blend,
     write_named,
     write_sizes,
 )
@@ -154,6 +155,12 @@ def core_blend(folder: Path) -> None:
     write_core_blend(folder, said, WEIGHTS, SAMPLES)
 
 
+def hashed_blend(folder: Path) -> None:
+    pairs = zip(("/data/pile", "/data/code"), MAPS, ASKED, strict=True)
+    said = [write_hashed(folder, name, drawn, asked, LENGTH, SEED) for name, drawn, asked in pairs]
+    write_hashed_blend(folder, said, WEIGHTS, SAMPLES)
+
+
 def weighted(folder: Path) -> None:
     for name, drawn, asked in zip(("/data/pile", "/data/code"), MAPS, ASKED, strict=True):
         write_core(folder, name, drawn, asked, LENGTH, SEED)
@@ -168,6 +175,7 @@ def sizes_alone(folder: Path) -> None:
     ("write", "config"),
     [
         (core_blend, {}),
+        (hashed_blend, {}),
         (core_blend, {"data_path": "0.7 /data/pile 0.3 /data/code"}),
         (weighted, {"data_path": ["0.7", "/data/pile", "0.3", "/data/code"]}),
         (sizes_alone, {"data_path": [0.7, "/data/pile", 0.3, "/data/code"], "split": "1,0,0"}),
