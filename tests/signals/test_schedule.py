@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from factories import make_curve
 
+from trainforensics.signals import Curve
 from trainforensics.signals.schedule import schedule_faults, warmed_up
 from trainforensics.signals.steps import lasting_steps
 
@@ -37,3 +38,28 @@ def test_lasting_steps_are_sharp_and_stay() -> None:
     assert lasting_steps(spike) == lasting_steps(ramp) == lasting_steps(value) == []
     assert lasting_steps(step) == [100, 200]
     assert lasting_steps(value[:10]) == []
+
+
+def _printed(rate: np.ndarray, decimals: int) -> Curve:
+    return make_curve(np.round(rate, decimals), "learning_rate")
+
+
+@pytest.mark.parametrize("decimals", [4, 5, 9])
+@pytest.mark.parametrize("warm", [6, 20, 80])
+@pytest.mark.parametrize("n", [200, 320, 1000])
+def test_few_decimals_make_stairs_of_a_warm_up_and_zeros_of_a_decay(n: int, warm: int, decimals: int) -> None:
+    at = np.arange(n)
+    decay = 0.5 * (1 + np.cos(np.pi * (at - warm) / (n - warm)))
+    assert not schedule_faults(_printed(5e-4 * np.where(at < warm, (at + 1) / warm, decay), decimals))
+    assert not schedule_faults(_printed(5e-4 * np.minimum(1, (at + 1) / (4 * warm)), decimals))
+
+
+@pytest.mark.parametrize("decimals", [4, 5, 9])
+def test_zero_and_reset_are_seen_with_few_decimals(decimals: int) -> None:
+    at = np.arange(1000)
+    held = 5e-4 * np.where(at < 600, 1.0, np.where(at < 800, 0.2, 0.0))
+    assert [fault.what for fault in schedule_faults(_printed(held, decimals))] == ["zero"]
+    once = 5e-4 * np.minimum((at + 1) / 50, 0.5 * (1 + np.cos(np.pi * at / 1000)))
+    again = np.where(at < 500, once, np.roll(once, 500))
+    (fault,) = schedule_faults(_printed(again, decimals))
+    assert (fault.what, fault.onset) == ("reset", 500)

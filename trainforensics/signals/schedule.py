@@ -15,8 +15,10 @@ from trainforensics.signals.curve import Bools, Curve, Floats, Ints
 
 FEWEST = 10  # points; a shorter log shows no schedule
 SETTLED = 0.05  # share of the log for which the rate must rest before its warm-up counts as over
+STAIRS = 4  # rises that make a staircase: a warm-up by epochs, or one printed with few decimals
 RISE = 1.5  # times the warmed-up peak that no schedule exceeds later
 RESET = 0.5  # share of its value that the rate must lose at once to have been reset
+REST = 0.02  # share of the log for which a rate printed with few decimals may stand at its low end after a reset
 LOW_END = 0.15  # of the peak: restarts from below are what cyclic schedules do (their floor is a tenth at most)
 MOVE = 0.05  # of the peak: smaller ups and downs are the grain of the log
 ZERO = 1e-6  # of the peak: as good as zero
@@ -62,23 +64,40 @@ def warmed_up(rate: Floats) -> int:
     stair = float(np.median(rests[:-1])) if len(rests) > 1 else 0.2 * n  # one stair may be a warm-up epoch
     if rising[0] > max(SETTLED * n, FEWEST, 2 * stair):
         return 0
-    longest = int(rising[0])
+    longest = max(int(rising[0]), stair if len(rests) >= STAIRS else 0)
     for at, rest in zip(rising, rests, strict=True):
         if rest > max(SETTLED * n, FEWEST, 2 * longest):
             return int(at)
-        longest = max(longest, int(rest))
+        longest = max(longest, float(rest))
     return end
 
 
 def _zero(rate: Floats) -> tuple[ScheduleFault, ...]:
-    """Zero over all of the log, over a fifth of it from the start, or over a twentieth later on."""
+    """Zero over all of the log, over a fifth of it from the start, or over a twentieth later on.
+
+    A rate printed with few decimals is zero before a warm-up and after a decay shows: next to the last decimal.
+    """
     n, peak = len(rate), float(rate.max())
+    grain = _grain(rate) if peak > 0 else 0.0
     start, end = _runs(rate <= ZERO * peak)
     found = []
     for a, b in zip(start, end, strict=True):
+        beside = [float(rate[i]) for i in (a - 1, b + 1) if 0 <= i < n]
+        if any(0 < value < 1.5 * grain for value in beside):
+            continue
         if b - a + 1 >= max(FEWEST, (0.2 if a == 0 else 0.05) * n):
             found.append(ScheduleFault("zero", int(a), int(b), float(rate[a - 1]) if a else peak, 0.0))
     return tuple(found)
+
+
+def _grain(rate: Floats) -> float:
+    """The last decimal that the rate is printed with, where its low values are 1, 2 and 3 of it; else 0."""
+    grain = float(rate[rate > 0].min())
+    multiples = rate / grain
+    if np.abs(multiples - np.round(multiples)).max() > 1e-3:
+        return 0.0
+    low = {1.0, 2.0, 3.0} if multiples.max() > 2.5 else {1.0, 2.0}
+    return grain if low <= set(np.round(multiples).tolist()) else 0.0
 
 
 def _runs(mask: Bools) -> tuple[Ints, Ints]:
@@ -109,14 +128,21 @@ def _ups(rate: Floats, warm: int) -> tuple[ScheduleFault, ...]:
     found = []
     for low, high in ups:
         top = max(warm, low - 2)  # a fall logged in two parts is still at once
-        if low > warm and rate[low] <= RESET * rate[low - 1]:
-            top = low - 1
+        fallen = _start_of_rest(rate, low)
+        if fallen > warm and low - fallen <= REST * len(rate) and rate[low] <= RESET * rate[fallen - 1]:
+            top = fallen - 1
         before, bottom = float(rate[top]), float(rate[low])
         if bottom <= RESET * before and before > LOW_END * peak:
             found.append(ScheduleFault("reset", top + 1, high, before, bottom))
         elif high - low <= 2 and bottom > LOW_END * peak:
             found.append(ScheduleFault("jump", low + 1, high, bottom, float(rate[high])))
     return tuple(found)
+
+
+def _start_of_rest(rate: Floats, at: int) -> int:
+    """Index from which on the rate stands at the value that it has at `at`."""
+    moved = np.flatnonzero(rate[:at] != rate[at])
+    return int(moved[-1]) + 1 if len(moved) else 0
 
 
 def _rises(rate: Floats, warm: int) -> list[tuple[int, int]]:

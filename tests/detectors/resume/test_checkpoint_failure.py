@@ -78,3 +78,10 @@ def test_other_errors_are_quiet() -> None:
 
 def test_files_beside_the_log_are_not_judged() -> None:
     assert isinstance(judge(checkpoints=[Checkpoint(s, "checkpoint-500") for s in (50, 100, 500)]), NotApplicable)
+
+
+def test_a_name_that_counts_epochs_is_no_step() -> None:
+    steps = range(100, 1001, 100)
+    events = [Event("checkpoint-saved", step=s, text=f"saved checkpoint checkpoint{s // 100}.pt") for s in steps]
+    assert isinstance(judge(events), Clear)
+    assert one(judge(events[:5])).onset_step == 600

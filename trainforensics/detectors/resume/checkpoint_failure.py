@@ -41,6 +41,7 @@ META = Meta(
 SAVED = frozenset({"checkpoint", "checkpoint-saved"})
 REGULAR = 5  # saved checkpoints from which a usual distance is known
 EVEN = 0.8  # share of distances that must agree with it
+NEAR_STEPS, NEAR = 10, 0.1  # or share of the step: a save that runs beside the training ends later
 SAME = 0.02  # of the usual distance: messages closer than this tell of one failure
 _THING = r"(?:checkpoints?|ckpts?|model state|optimizer state|[\w./-]+\.(?:pt|pth|ckpt|safetensors|distcp))"
 _BAD = r"(?:fail\w*|errno|could not|cannot|unable|corrupt\w*|no space left|\w*error|not saved|truncated|incomplete)"
@@ -73,8 +74,11 @@ def _line(event: Event) -> str:
 
 
 def _step(event: Event) -> int | None:
+    """The step that the message names, unless that counts something else (epochs, files) than where it was printed."""
     named = _STEP.search(_line(event))
-    return int(named[1]) if named else event.step
+    if named is None or event.step is None:
+        return int(named[1]) if named else event.step
+    return int(named[1]) if abs(int(named[1]) - event.step) <= max(NEAR_STEPS, NEAR * event.step) else event.step
 
 
 def _saved(signals: Signals, failed: list[Event]) -> list[int]:
