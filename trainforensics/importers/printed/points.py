@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainforensics.importers.base import NO_TIME, NULL, Points
 from trainforensics.importers.printed.shapes import Shape
-from trainforensics.importers.printed.tokens import number_of
+from trainforensics.importers.printed.tokens import COUNT_SUFFIXES, number_of
 from trainforensics.importers.rows.axes import says_validation
 from trainforensics.importers.rows.times import is_naive, parse_time
 from trainforensics.model import ReadWarning
@@ -33,6 +33,7 @@ class Collector:
     naive: bool = False
     _bad: int = 0
     _example: str = ""
+    _cadence: dict[int, tuple[int, int]] = field(default_factory=dict)  # by shape: the last step, and how far apart
 
     def take(self, shapes: Sequence[Shape]) -> Iterator[Points]:
         """The points of all rows that were read since the last call."""
@@ -51,12 +52,34 @@ class Collector:
             message = f"{self._bad} values are no numbers, the first {self._example!r}; they are no points"
             yield ReadWarning("wrong-type", self.label, message)
 
+    def _unrounded(self, shape: Shape, step: _Ints, texts: Sequence[str | None]) -> _Ints:
+        """Steps that are printed in thousands ("1K", three times) go on at the pace of the exact ones before them."""
+        last, apart = self._cadence.get(id(shape), (0, 0))
+        rounded = [text is not None and text[-1:] in COUNT_SUFFIXES for text in texts]
+        if any(rounded):
+            step = step.copy()
+        for i, is_rounded in enumerate(rounded) if any(rounded) else ():
+            expected = last + apart
+            if not is_rounded:
+                last, apart = int(step[i]), int(step[i]) - last if last else 0
+                continue
+            unit = COUNT_SUFFIXES[(texts[i] or "")[-1]] / 10 ** len((texts[i] or "").partition(".")[2][:-1])
+            if apart > 0 and abs(expected - step[i]) <= unit / 2:
+                step[i] = expected
+            last = int(step[i])
+        if not any(rounded) and len(step) > 1:
+            last, apart = int(step[-1]), int(step[-1] - step[-2])
+        self._cadence[id(shape)] = last, apart
+        return step
+
     def _of(self, shape: Shape) -> Iterator[Points]:
         columns = list(zip(*shape.rows, strict=True))
         seq = np.array(shape.seqs, np.int64)
         step = np.array(shape.steps, np.int64)
         if shape.plain:
             step = np.nan_to_num(numbers(columns[shape.step - 1])[0]).astype(np.int64)
+        if shape.step:
+            step = self._unrounded(shape, step, columns[shape.step - 1])
         wall = _times(columns[shape.time - 1]) if shape.time else None
         self.naive |= wall is not None and is_naive(next(filter(None, columns[shape.time - 1]), ""))
         ranks = np.array([int(float(rank or 0)) for rank in columns[shape.rank - 1]]) if shape.rank else None

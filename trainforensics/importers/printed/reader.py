@@ -79,6 +79,7 @@ class Reader:
     _header: str = ""  # what counts in the line that said the step of the lines under it
     _stated: int = -1  # the line of the last record that stated its step
     _open: list[str] = field(default_factory=list)  # the lines of a printed dictionary that is not closed yet
+    _open_at: int = -1  # the number of the first of them
     _in_summary: bool = False
     _missing: set[frozenset[str]] = field(default_factory=set)
 
@@ -180,7 +181,7 @@ class Reader:
         if self._listing.holds(line) and not (self._listing.may_end_with(line) and isinstance(learn(line), Shape)):
             return ""
         if self._open or _OPEN_DICTIONARY.search(line):
-            return self._dictionary(line)
+            return self._dictionary(line, number)
         row = self._tables.line_of(line)
         if row is not None or (row := endless_bar(line)) is not None:
             return row if row != line else ""
@@ -194,9 +195,10 @@ class Reader:
         self._text(line, number)
         return ""
 
-    def _dictionary(self, line: str) -> str:
+    def _dictionary(self, line: str, number: int) -> str:
         """Gather a printed dictionary that goes over several lines, and return it once it is closed."""
-        self._open.append(line if not self._open else line.strip())
+        self._open_at = self._open_at if self._open else number
+        self._open.append(line.strip() if self._open else line)
         if len(self._open) > _LONGEST_DICTIONARY:
             self._open = []
         if "}" not in line:
@@ -300,7 +302,7 @@ class Reader:
     def _unsaid_step(self, shape: Shape, line: int) -> int:
         """The step of a record that does not say it."""
         if shape.dictionary and shape.training:
-            if line == self._stated + 1 and not self._bars:
+            if self._stated + 1 in {line, self._open_at} and not self._bars:
                 return self.clock.step or 0
             return self._printed_step()
         if self.clock.by_epoch and self.clock.epoch is not None:

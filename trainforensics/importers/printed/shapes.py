@@ -46,6 +46,7 @@ _PLURAL = frozenset({"steps", "iterations", "iters", "epochs", "batches", "updat
 _LEAD = frozenset(SPLITS) | {"loss", "set", "metrics", "results", "phase", "performance"}
 _CLOCK = frozenset({"time", "date"})
 _TIMES = re.compile(TIME)
+_QUOTED = re.compile(r"\s*[\"']\w+[\"']\s*:")  # a line of a document: `"score": 0.5`
 _IDENTIFIER = re.compile(r"[a-z]+(?:_[a-z]+)+")  # "train_loss 0.5" needs no mark between
 _LONGEST_RECORD = 16_384
 _MOST_WORDS = 8
@@ -349,7 +350,9 @@ def _is_record(
         shape.validation |= any(SPLITS.get(word) for word in lead)
     if shape.counted or shape.bar:
         return _holds_metric(shape, kept, found)
-    if lead - _LEAD or len(tail) > _TAIL or len(items) > _MOST_ITEMS:
+    end = line[span[0] : span[1]].rstrip()[-1:]
+    code = end in {";", "{"} or (end == "," and len(items) == 1) or _QUOTED.match(line, span[0])
+    if code or lead - _LEAD or len(tail) > _TAIL or len(items) > _MOST_ITEMS:
         return False
     first = kept[0]
     starred = line[span[0] : first.name_start].strip(" \t") == "*"
