@@ -63,3 +63,8 @@ def test_zero_and_reset_are_seen_with_few_decimals(decimals: int) -> None:
     again = np.where(at < 500, once, np.roll(once, 500))
     (fault,) = schedule_faults(_printed(again, decimals))
     assert (fault.what, fault.onset) == ("reset", 500)
+
+
+def test_a_decay_that_is_over_before_the_log_is() -> None:
+    rate = 5e-5 * np.clip(1 - np.arange(300) / 200, 0, 1)
+    assert [fault.what for fault in schedule_faults(_printed(rate, 6))] == ["zero"]

@@ -19,6 +19,7 @@ STAIRS = 4  # rises that make a staircase: a warm-up by epochs, or one printed w
 RISE = 1.5  # times the warmed-up peak that no schedule exceeds later
 RESET = 0.5  # share of its value that the rate must lose at once to have been reset
 REST = 0.02  # share of the log for which a rate printed with few decimals may stand at its low end after a reset
+ROUNDED = 3  # times as long as it was printed as 1 may a rate be printed as 0: a cosine takes 1.4 times as long
 LOW_END = 0.15  # of the peak: restarts from below are what cyclic schedules do (their floor is a tenth at most)
 MOVE = 0.05  # of the peak: smaller ups and downs are the grain of the log
 ZERO = 1e-6  # of the peak: as good as zero
@@ -82,8 +83,7 @@ def _zero(rate: Floats) -> tuple[ScheduleFault, ...]:
     start, end = _runs(rate <= ZERO * peak)
     found = []
     for a, b in zip(start, end, strict=True):
-        beside = [float(rate[i]) for i in (a - 1, b + 1) if 0 <= i < n]
-        if any(0 < value < 1.5 * grain for value in beside):
+        if b - a + 1 <= ROUNDED * max(_rest(rate, i, grain) for i in (a - 1, b + 1)):
             continue
         if b - a + 1 >= max(FEWEST, (0.2 if a == 0 else 0.05) * n):
             found.append(ScheduleFault("zero", int(a), int(b), float(rate[a - 1]) if a else peak, 0.0))
@@ -98,6 +98,15 @@ def _grain(rate: Floats) -> float:
         return 0.0
     low = {1.0, 2.0, 3.0} if multiples.max() > 2.5 else {1.0, 2.0}
     return grain if low <= set(np.round(multiples).tolist()) else 0.0
+
+
+def _rest(rate: Floats, at: int, value: float) -> int:
+    """For how many points around `at` the rate stands at `value`, 0 where it does not."""
+    if not 0 <= at < len(rate) or abs(rate[at] - value) > 0.5 * value or not value > 0:
+        return 0
+    start, end = _runs(np.abs(rate - value) < 0.5 * value)
+    k = int(np.searchsorted(start, at, side="right")) - 1
+    return int(end[k] - start[k] + 1)
 
 
 def _runs(mask: Bools) -> tuple[Ints, Ints]:
