@@ -5,7 +5,7 @@ import pytest
 from factories import make_curve, make_signals
 
 from trainforensics.model import Event
-from trainforensics.signals.restarts import join, noise_ratio, restarts, schedule_step
+from trainforensics.signals.restarts import bump, join, noise_ratio, restarts, schedule_step
 
 RNG = np.random.default_rng(2)
 
@@ -63,3 +63,34 @@ def test_a_schedule_goes_on_or_does_not() -> None:
     assert schedule_step(goes_on, restart) is None
     rate[200:] = 1e-3
     assert schedule_step(make_curve(rate, "learning_rate", segment=lives), restart) is not None
+
+
+@pytest.mark.parametrize("decay", [2.0, 5.0])
+def test_a_bump_of_a_few_points(decay: float) -> None:
+    value = np.random.default_rng(4).normal(2, 0.1, 300)
+    assert bump(value, 200) is None
+    value[200:] += 3 * np.exp(-np.arange(100) / decay)
+    found = bump(value, 200)
+    assert found is not None
+    assert found.z > 6
+
+
+def test_one_outlier_is_no_bump() -> None:
+    value = np.random.default_rng(4).normal(2, 0.1, 300)
+    value[202] = 50
+    assert bump(value, 200) is None
+
+
+def test_a_bump_as_the_old_life_had_before() -> None:
+    value = np.random.default_rng(4).normal(2, 0.1, 300)
+    for at in (120, 200):
+        value[at : at + 5] += [5, 4, 3, 2, 1]
+    assert bump(value, 200) is None
+
+
+def test_a_message_that_names_the_step_of_the_next_row() -> None:
+    curve = make_curve(np.full(100, 2.0), step=np.arange(0, 1000, 10), time=np.arange(100.0))
+    for seconds, first in ((49.5, 500), (50.5, 510)):
+        event = Event("checkpoint-loaded", step=500, wall_time=seconds, text="restored weights, continuing at 500")
+        (found,) = restarts(make_signals([curve], events=[event]))
+        assert found.step == first

@@ -24,6 +24,8 @@ WIDTHS = (3, 6, 12, 24, 48, 96)  # points a side; short ones see a bump, long on
 NEIGHBOURHOOD = 12  # points looked at on the old side, in widths
 FEWEST = 150  # and at least these, so that slow wander is seen by the short widths too
 PAIRS = 12  # points logged by both lives that are compared; later ones may lie in the event that was rolled back
+BUMP, BEFORE = 6, 12  # points after a border in which a bump is sought, and points before it that give the level
+BUMP_RATIO = 1.5  # times the highest such bump of the old life nearby
 PAUSE = 20.0  # times the usual time between two points, and at least a minute
 MAX_PAUSES = 4  # more pauses than this are a habit (evaluation, checkpoints), not restarts
 _STEP_IN_TEXT = re.compile(
@@ -83,17 +85,18 @@ def _restarts(signals: Signals) -> tuple[Restart, ...]:
     how: dict[int, list[str]] = {}
     for border in np.flatnonzero(np.diff(curve.segment) != 0) + 1:
         how.setdefault(int(border), []).append("a new process life")
+    pauses = tuple(_pauses(curve))
     for event in signals.events:
         where = _position(event, curve)
         if where is not None and 0 < where < len(curve):
-            how.setdefault(_nearest(where, how), []).append(_said(event))
+            how.setdefault(_nearest(where, (*how, *pauses)), []).append(_said(event))
     sure = set(how)
-    for at in _pauses(curve):
+    for at in pauses:
         how.setdefault(at, []).append("a long pause")
     return tuple(_restart(curve, at, tuple(dict.fromkeys(how[at])), at in sure) for at in sorted(how))
 
 
-def _nearest(where: int, known: dict[int, list[str]]) -> int:
+def _nearest(where: int, known: tuple[int, ...]) -> int:
     """A message belongs to the border next to it: it is printed a point earlier or later than the border."""
     return min((at for at in known if abs(at - where) <= 1), key=lambda at: abs(at - where), default=where)
 
@@ -107,9 +110,12 @@ def _position(event: Event, curve: Curve) -> int | None:
     """Index of the first point after a resume message: by its step, else its time, else a step named in its text."""
     if event.kind.replace("_", "-").replace(" ", "-") not in RESUME_EVENTS:
         return None
-    if event.step is not None:
-        return int(np.searchsorted(curve.step, event.step, side="right"))
     same_clock = event.naive_time == curve.series.naive_time
+    if event.step is not None:
+        after = int(np.searchsorted(curve.step, event.step, side="right"))
+        first = int(np.searchsorted(curve.step, event.step))
+        named_next = event.wall_time is not None and same_clock and first < after
+        return first if named_next and curve.time[first] > event.wall_time else after
     if event.wall_time is not None and same_clock and np.isfinite(curve.time).all():
         return int(np.searchsorted(np.maximum.accumulate(curve.time), event.wall_time, side="right"))
     match = _STEP_IN_TEXT.search(event.text)
@@ -176,6 +182,27 @@ def _join(value: Floats, border: int, width: int) -> Join | None:
     recent = old[-max(4 * width, 48) :]
     spread = max(robust_sigma(recent - _line(recent, 1, 1)[:-1]), noise, 1e-12)
     return Join(float(levels[-1 - width]), float(levels[-1]), change, z, width, spread)
+
+
+def bump(value: Floats, border: int) -> Join | None:
+    """A few points right after the border far above the level before it: what an optimiser without its moments does.
+
+    Judged by the second highest of six points, which one outlier does not raise, against the same at every other place
+    of the old life nearby; None where a side is too short for that.
+    """
+    start = max(border // 10, border - FEWEST - BEFORE)
+    if border - start < 4 * (BEFORE + BUMP) or len(value) - border < BUMP:
+        return None
+    near = value[start : border + BUMP]
+    levels = np.median(sliding_window_view(near, BEFORE), axis=1)[:-BUMP]
+    tops = np.sort(sliding_window_view(near, BUMP), axis=1)[BEFORE:, -2]
+    height = tops - levels
+    here, others = float(height[-1]), height[:-BUMP]
+    usual, spread = float(np.median(others)), robust_sigma(others)
+    if here <= BUMP_RATIO * float(others.max()) or spread <= 0:
+        return None
+    noise = robust_sigma(np.diff(near[:-BUMP])) / math.sqrt(2)
+    return Join(float(levels[-1]), float(tops[-1]), here, (here - usual) / spread, BUMP, max(noise, 1e-12))
 
 
 def _apart_from_stairs(alike: Ints, border: int, width: int, places: int) -> bool:

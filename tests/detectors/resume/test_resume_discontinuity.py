@@ -121,3 +121,11 @@ def test_a_declared_fork_is_silent(config: Mapping[str, Any]) -> None:
     value = loss()
     value[BORDER:] += 0.5
     assert not findings(make_signals([lives(value)], config=config))
+
+
+def test_a_bump_of_a_few_points_after_the_restart() -> None:
+    value = loss()
+    value[BORDER + 1 : BORDER + 5] += [1.5, 0.8, 0.4, 0.2]
+    (found,) = findings(make_signals([lives(value)]))
+    assert found.recovery == "recovered"
+    assert not findings(make_signals([lives(loss())]))

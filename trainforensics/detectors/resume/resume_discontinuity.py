@@ -44,6 +44,7 @@ from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.restarts import (
     Join,
     Restart,
+    bump,
     join,
     noise_ratio,
     repeated_points,
@@ -63,6 +64,7 @@ META = Meta(
         Param("size", 1.0, "change of level against the point-to-point noise; less is not worth a page"),
         Param("pairs", 6.0, "steps that both lives logged, fewer say little"),
         Param("pairs_z", 4.0, "their median difference in standard errors where both lives saw the same batches"),
+        Param("bump", 6.0, "height of a bump of a few points in units of the old life's own"),
         Param("noise", 2.0, "factor of point-to-point noise across the restart"),
     ),
 )
@@ -138,6 +140,9 @@ def _level_break(role: str, curve: Curve, restart: Restart, params: Params) -> I
         text = f"medians of {found.width} points a side, {abs(found.z):.0f} times the usual change of the old life"
     if found is None and (found := _pairs(role, curve, restart, params)) is not None:
         text = f"medians of the {found.width} steps that both lives logged"
+    if found is None and (found := bump(value, border)) is not None:
+        text = f"second highest of {found.width} points, {found.z:.0f} times as far up as the old life strays"
+        found = found if found.z >= params["bump"] else None
     if found is not None:
         back = np.exp if value is not points.value else float
         before, after = float(back(found.before)), float(back(found.after))
