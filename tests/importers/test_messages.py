@@ -12,6 +12,8 @@ from trainforensics.importers.messages import event_kind
         ("loading checkpoint from: checkpoint_81275-model_part-0.pt", "checkpoint-loaded"),
         ("Loaded checkpoint (epoch 1 @ 81275 updates)", "checkpoint-loaded"),
         ("Resuming training from step 500", "restart"),
+        ("skip_update", "update-skipped"),
+        ("optimizer step skipped: 1 update skipped", "update-skipped"),
         ("restore", "checkpoint-loaded"),
         ("ckpt_restored", "checkpoint-loaded"),
         ("Weights loaded from out/000900", "checkpoint-loaded"),

@@ -16,6 +16,10 @@ _KINDS = tuple(
         ),
         ("overflow", r"\boverflow|\bfound inf\b"),
         (
+            "update-skipped",
+            r"\bskip(?:s|ped|ping)?\b.*\b(?:updat(?:es?|ing)|optimi[sz]er steps?)\b|\bupdates? skipped\b",
+        ),
+        (
             "checkpoint-loaded",
             r"\b(?:(?:re)?load|restor)(?:ed|ing|e)?\b.*(?:checkpoint|ckpt|state|weights|snapshot)"
             r"|(?:checkpoint|ckpt|weights|snapshot)\b.*\b(?:(?:re)?load|restor)(?:ed|ing|e)?\b"

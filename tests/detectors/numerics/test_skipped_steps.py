@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from factories import make_curve, make_signals
 
 from trainforensics.detectors.numerics import skipped_steps
-from trainforensics.model import Clear, Finding, Fired, NotApplicable
+from trainforensics.model import Clear, Event, Finding, Fired, NotApplicable
 from trainforensics.signals import Signals
 
 PARAMS = {p.name: p.default for p in skipped_steps.META.params}
@@ -53,3 +54,27 @@ def test_skips_of_a_decaying_scale_are_told_there() -> None:
 def test_short_and_absent() -> None:
     assert isinstance(skipped_steps.detect(make_signals({"overflow": np.ones(3)}), PARAMS), Clear)
     assert isinstance(skipped_steps.detect(make_signals([make_curve([1.0])]), PARAMS), NotApplicable)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.97])
+def test_a_share_that_no_scaler_skips(share: float) -> None:
+    flags = (np.random.default_rng(1).random(2000) < share).astype(float)
+    found = one(make_signals({"skipped_steps": flags}))
+    assert (found.end_step or 0) > 1900
+    assert found.recovery in {"ongoing", "recovered"}
+    counts = flags.reshape(-1, 20).sum(axis=1)
+    assert one(make_signals({"skipped_steps": counts}, step=np.arange(20, 2001, 20))).kind == "skipped-steps"
+
+
+def test_what_is_counted_faster_than_steps_are_no_updates() -> None:
+    samples = np.random.default_rng(1).integers(0, 8, 1000)
+    assert isinstance(skipped_steps.detect(make_signals({"skipped_steps": samples}), PARAMS), Clear)
+
+
+def test_messages_of_skipped_updates() -> None:
+    loss = make_curve(np.full(60, 100.0), step=np.arange(100, 6001, 100))
+    text = "WARNING: The grad norm is nan. Skipping updating the model."
+    often = [Event("update-skipped", step=s, text=text) for s in range(5, 6000, 9)]
+    assert one(make_signals([loss], events=often)).series == "messages of skipped updates"
+    seldom = [Event("update-skipped", step=s, text=text) for s in range(5, 6000, 700)]
+    assert isinstance(skipped_steps.detect(make_signals([loss], events=seldom), PARAMS), Clear)

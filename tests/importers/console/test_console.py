@@ -140,6 +140,15 @@ def test_overflows_belong_to_the_step_under_way(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_skipped_updates_are_all_kept(tmp_path: Path) -> None:
+    text = "".join(
+        f"step {i}: loss {3 - i / 100:.3f}\nWARNING: The grad norm is nan. Skipping updating the model.\n"
+        for i in range(1, 41)
+    )
+    events = read_text(tmp_path, text + "WARNING: Skipping update check for newer versions\n").events
+    assert [e.step for e in events if e.kind == "update-skipped"] == list(range(2, 42))
+
+
 def test_a_program_before_its_log_is_no_log(tmp_path: Path) -> None:
     text = (
         "=" * 100 + "\nimport os\nclass Net:\n    raise Exception('save checkpoint')\n    print('step 3: loss 4.0')\n"

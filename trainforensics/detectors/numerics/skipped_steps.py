@@ -1,15 +1,16 @@
-"""A burst of skipped or overflowed updates.
+"""A burst of skipped or overflowed updates, or updates that are skipped all along.
 
 What it detects:
     Many more skipped updates in a stretch than the run's own rate explains, from a counter, an overflow flag or
-    overflow messages.
+    messages; or a share of all updates that no loss scaler skips.
 
 Why it matters:
     Data and schedule move on while the weights stand still. A burst marks where gradients left the range of fp16, or a
     guard that threw updates away.
 
 Evidence:
-    The number skipped in the stretch, the rate before, and how improbable that is under a constant rate.
+    The number skipped in the stretch, the rate before, and how improbable that is under a constant rate; or the share
+    of all updates.
 
 False positives:
     The search for a loss scale at the start and after a restart skips up to 32 updates; single back-offs are the rate
@@ -20,6 +21,7 @@ Example:
 
 Parameters:
     min_skipped: skipped updates below which nothing is a burst.
+    share: of all updates that are skipped all along.
     chance: probability of such a stretch anywhere in the run under the run's own rate.
 """
 
@@ -40,6 +42,7 @@ META = Meta(
     uses=("*",),
     params=(
         Param("min_skipped", 5.0, "a scaler may back off up to four times in a row after one bad patch"),
+        Param("share", 0.05, "a scaler that grows every 100 steps skips 1 % of the updates, usual ones 0.1 % or less"),
         Param("chance", 1e-4, "one false alarm in 10,000 runs with a constant rate"),
     ),
 )
@@ -53,15 +56,21 @@ def detect(signals: Signals, params: Params) -> Outcome:
     if counted is None:
         return NotApplicable("no skipped updates or overflows are logged", "the number of skipped updates")
     name, step, count = counted
-    burst = _burst(count, params)
-    if burst is None:
-        return Clear()
-    first, last, skipped, usual = burst
-    if _told_elsewhere(signals, step[first : last + 1][count[first : last + 1] > 0]):
-        return Clear()
+    stretch = _burst(count, params)
+    first, last, skipped, usual = stretch or (0, 0, 0.0, 0.0)
     rows = last - first + 1
     text = f"{skipped:.0f} updates were skipped between steps {step[first]} and {step[last]} ({rows} logged points); "
     text += f"the rest of the run skips {usual:.2g} a logged point."
+    if stretch is None:
+        if (all_along := _all_along(step, count, params)) is None:
+            return Clear()
+        first, last, share = all_along
+        skipped, rows = float(count.sum()), last - first + 1
+        text = (
+            f"{skipped:.0f} updates were skipped between steps {step[first]} and {step[last]}, {share:.2g} of them all."
+        )
+    if _told_elsewhere(signals, step[first : last + 1][count[first : last + 1] > 0]):
+        return Clear()
     return Fired(
         (
             Finding(
@@ -80,6 +89,18 @@ def detect(signals: Signals, params: Params) -> Outcome:
     )
 
 
+def _all_along(step: Ints, count: Floats, params: Params) -> tuple[int, int, float] | None:
+    """First and last row with skipped updates, and their share of all updates between, where that is no scaler's."""
+    rows = np.flatnonzero(count)
+    gaps = np.diff(step, prepend=step[0] - 1)
+    if count.sum() < 4 * params["min_skipped"] or np.any(count[1:] > gaps[1:]):  # else something else is counted
+        return None
+    first, last = int(rows[0]), int(rows[-1])
+    share = float(count[first : last + 1].sum()) / max(1.0, float(gaps[first : last + 1].sum()))
+    even = float(np.mean(count[first : last + 1] > 0)) >= 0.5 or last - first >= len(step) // 2
+    return (first, last, share) if share >= params["share"] and even else None
+
+
 def _counts(signals: Signals) -> tuple[str, Ints, Floats] | None:
     """Skipped updates per logged row, start-up set aside: series name, steps and counts, shape (n,)."""
     for role in ("skipped_steps", "overflow"):
@@ -89,11 +110,17 @@ def _counts(signals: Signals) -> tuple[str, Ints, Floats] | None:
             if len(curve) >= 3:
                 return curve.name, curve.step, _without_start(signals, curve, skips_per_row(curve.value))
     scale, loss = loss_scale(signals), signals.curve("train_loss")
-    if scale is None or loss is None or scale.name != "overflow messages" or len(loss) < 3:
+    if loss is None or len(loss) < 3:
         return None
-    row = np.clip(np.searchsorted(loss.step, scale.reduced), 0, len(loss) - 1)
+    said = np.array([e.step for e in signals.events if e.kind == "update-skipped" and e.step is not None], np.int64)
+    name = "messages of skipped updates"
+    if not len(said) and scale is not None and scale.name == "overflow messages":
+        name, said = scale.name, scale.reduced
+    if not len(said):
+        return None
+    row = np.clip(np.searchsorted(loss.step, said), 0, len(loss) - 1)
     count = np.bincount(row, minlength=len(loss)).astype(float)
-    return scale.name, loss.step, _without_start(signals, loss, count)
+    return name, loss.step, _without_start(signals, loss, count)
 
 
 def _without_start(signals: Signals, curve: Curve, count: Floats) -> Floats:

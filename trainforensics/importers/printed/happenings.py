@@ -4,6 +4,7 @@
 |---|---|
 | `checkpoint-failed` | a checkpoint could not be written, or one cannot be read |
 | `overflow` | a gradient overflowed: the update was skipped, the loss scale reduced |
+| `update-skipped` | an update was left out, because of a gradient that is not finite or a guard |
 | `checkpoint-loaded` | a checkpoint was loaded |
 | `restart` | training was resumed or restarted |
 | `checkpoint-saved` | a checkpoint was saved |
@@ -41,6 +42,14 @@ _KINDS = tuple(
             "overflow",
             "overflow/found inf",
             r"OVERFLOW!|(?i:grad(?:ient)? overflow|overflow detected|overflow\b.{0,40}skipping|found inf)",
+        ),
+        (
+            "update-skipped",
+            "skip",
+            r"(?i)\bskip(?:s|ped|ping)?\b.{0,40}\b(?:updating (?:the )?(?:model|weights|parameters)"
+            r"|(?:model|weight|parameter|gradient|optimi[sz]er)s? (?:updates?|steps?)|updates?\b(?! check))"
+            r"|\b(?:nan|inf|non-?finite|not finite)\b.{0,60}\bskip(?:s|ped|ping)?\b"
+            r"|\bskip(?:s|ped|ping)?\b.{0,60}\b(?:nan|inf|non-?finite)\b",
         ),
         (
             "checkpoint-loaded",
@@ -118,12 +127,12 @@ _KINDS = tuple(
 )  # fmt: skip
 # A line that holds none of these says nothing of the kind.
 _STEMS = (
-    "checkpoint", "ckpt", "overflow", "found inf", "load", "restor", "resum", "restart", "continuing", "relaunch",
+    "checkpoint", "ckpt", "overflow", "skip", "load", "restor", "resum", "restart", "continuing", "relaunch",
     "sav", "wrote", "writ", "memory", "oom", "exhausted", "nccl", "collective", "xid", "ecc", "fallen", "nvlink",
     "hardware", "corruption", "unexpected", "node", "died", "connection", "contact", "sig", "preempt", "limit",
     "cancelled", "exit", "train", "finish", "error", "exception", "interrupt", "fatal", "critical", "assert", "warn",
     "requires_grad", "nan", "finite", "no space", "quota", "traceback", "thermal", "throttl", "slowdown", "overheat",
-    "reproducible", "remap", "retirement", "lost", "reset",
+    "reproducible", "remap", "retirement", "lost", "reset", "found inf",
 )  # fmt: skip
 _STEP = re.compile(
     r"(?:.*?@\s?(\d+)\s+(?:updates|steps|iterations)\b"
@@ -137,7 +146,8 @@ _TRACEBACK = "Traceback (most recent call last)"
 _CHAINED = ("During handling of", "The above exception")
 _LONGEST = 2000
 _REPEATS = 20  # of one error; more say nothing new
-_ALWAYS = frozenset({"overflow", "checkpoint-saved", "checkpoint-failed", "checkpoint-loaded", "restart", "hardware"})
+_UPDATES = frozenset({"overflow", "update-skipped"})  # said of the update after the last step seen
+_ALWAYS = _UPDATES | {"checkpoint-saved", "checkpoint-failed", "checkpoint-loaded", "restart", "hardware"}
 _RESUMED = frozenset({"restart", "checkpoint-loaded"})
 _NUMBERS = re.compile(r"\d+")
 
@@ -188,7 +198,7 @@ class Happenings:
             return
         waiting, self._waiting = self._waiting, []
         for event, before in waiting:
-            at = step if event.kind == "overflow" else step - 1 if before is None else min(before, step - 1)
+            at = step if event.kind in _UPDATES else step - 1 if before is None else min(before, step - 1)
             yield _at(event, at)
 
     def end(self, step: int | None) -> Iterator[Event]:
@@ -221,7 +231,7 @@ class Happenings:
         said_at = text[slice(*prefix.time)] if prefix.time else ""
         moment = parse_time(said_at) if said_at else NO_TIME
         self.naive |= is_naive(said_at)
-        named = None if kind in {"overflow", "warning"} else _STEP.match(said[:_LONGEST])
+        named = None if kind in {*_UPDATES, "warning"} else _STEP.match(said[:_LONGEST])
         self._named = int(named[named.lastindex or 0]) if named else self._named
         step = self._named if step is None else step
         if kind == "checkpoint-saved":
@@ -240,10 +250,10 @@ class Happenings:
         )
         if event.step is not None:
             yield event
-        elif kind in _RESUMED or (kind == "overflow" and step is None):
+        elif kind in _RESUMED or (kind in _UPDATES and step is None):
             self._waiting.append((event, step))
         else:
-            yield _at(event, step + 1 if kind == "overflow" and step is not None else step)
+            yield _at(event, step + 1 if kind in _UPDATES and step is not None else step)
 
     def _told(self, kind: str, text: str) -> bool:
         """Whether a message was repeated so often that it says nothing new."""
