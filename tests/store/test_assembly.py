@@ -281,6 +281,20 @@ def test_of_the_text_in_the_log_and_beside_it_one_counts(run: Path, tmp_path: Pa
     )
 
 
+def test_what_a_resumed_run_printed_is_continued_too(run: Path, tmp_path: Path) -> None:
+    for day, steps in ((1, range(100)), (2, range(80, 200))):
+        lines = rows(steps, seed=day)
+        folder = run / f"wandb/offline-run-2025010{day}_000000-aaa111"
+        write_wandb_run(folder, "aaa111", lines, 90_000 * day, printed=spoken)
+    signals = load(imported(tmp_path / "store", run)["run"], Settings())
+    for role in ("train_loss", "grad_norm"):
+        (curve,) = signals.curves(role)
+        assert curve.step.tolist() == list(range(200))
+        assert curve.segment.tolist() == [0] * 80 + [1] * 120
+        assert curve.superseded is not None
+        assert len(curve.superseded) == 20
+
+
 def test_output_beside_a_log_without_text_is_read(run: Path, tmp_path: Path) -> None:
     folder = run / WANDB_FOLDER
     write_wandb_run(folder, "aaa111", rows(range(100)))

@@ -203,21 +203,33 @@ def _started(unit: Unit, zoned: bool) -> tuple[bool, int]:
 
 
 def _place(unit: Unit, groups: list[list[Member]]) -> None:
-    """Add the unit to the first group with a member it relates to."""
+    """Add the unit to the first group with a member it relates to; a log within a file to the run of that file."""
+    own = _own_file(unit, groups)
     for group in groups:
-        if any(_forbidden(unit, member.unit) for member in group):
+        if any(_forbidden(unit, member.unit) for member in group) or (own is not None and own not in group):
             continue
         for member in reversed(group):
+            if own is not None and member is not own and not member.unit.staged.is_inner:
+                continue
             relation = _relate(member.unit, unit)
             if relation is None:
                 continue
             if relation == "continues":
                 chain = [m for m in group if m.stream == member.stream]
-                group.append(Member(unit, relation, member.stream, sum(len(m.unit.lives) for m in chain)))
+                stream, first_life = member.stream, sum(len(m.unit.lives) for m in chain)
             else:
-                group.append(Member(unit, relation, 1 + max(m.stream for m in group), member.first_life))
+                stream, first_life = 1 + max(m.stream for m in group), member.first_life
+            group.append(Member(unit, relation, stream, first_life if own is None else own.first_life))
             return
     groups.append([Member(unit, "first", 0, 0)])
+
+
+def _own_file(unit: Unit, groups: Sequence[Sequence[Member]]) -> Member | None:
+    """The member that holds the rest of the file in which the unit is an inner log."""
+    if not unit.staged.is_inner:
+        return None
+    path = unit.staged.source.path
+    return next((member for group in groups for member in group if member.unit.staged.source.path == path), None)
 
 
 def _forbidden(a: Unit, b: Unit) -> bool:
