@@ -19,6 +19,13 @@ def test_one_restart_is_known_in_several_ways() -> None:
     assert found[0].pause == 3601
 
 
+def test_a_message_is_placed_by_its_time_only_where_the_clocks_are_alike() -> None:
+    said = Event("resume", wall_time=99.5, text="resuming from step 40")
+    for naive, step in ((False, 101), (True, 41)):
+        curve = make_curve(RNG.standard_normal(200), time=np.arange(200.0), naive_time=naive)
+        assert [r.step for r in restarts(make_signals([curve], events=[said]))] == [step]
+
+
 def test_regular_pauses_are_evaluations() -> None:
     time = np.arange(200.0)
     for at in range(20, 200, 20):

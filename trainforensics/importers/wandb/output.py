@@ -66,7 +66,8 @@ class Output:
         line = self._open.pop(stream, None) or _Line("", record, time)
         at = 0
         for end in _ENDS.finditer(fragment):
-            self._lines.append(replace(line, text=line.text + fragment[at : end.start()]))
+            line.text += fragment[at : end.start()]
+            self._lines.append(line)
             line, at = _Line("", record, time), end.end()
         redrawn = at and fragment[at - 1] == "\r"
         line.text += fragment[at:]
