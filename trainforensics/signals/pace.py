@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from trainforensics.signals.batch import batch_size
 from trainforensics.signals.curve import Curve, Floats, Ints
 from trainforensics.signals.excursions import Excursion, excursions
 from trainforensics.signals.noise import robust_sigma
@@ -111,8 +112,7 @@ def _with(curve: Curve, value: Floats) -> Curve:
 def _work(signals: Signals, curve: Curve) -> Floats:
     """Logarithm of the data per step at the steps of the curve: batch size times sequence length, where logged."""
     total = np.zeros(len(curve))
-    for role in ("batch_size", "seq_len"):
-        size = signals.curve(role)
+    for size in (batch_size(signals), signals.curve("seq_len")):
         if size is not None:
             values = at_steps(size, curve.step)
             usual = np.isfinite(values) & (values > 0)

@@ -9,7 +9,7 @@ from factories import make_curve, make_signals
 from numpy.typing import NDArray
 
 from trainforensics.detectors.schedule import batch_size_change
-from trainforensics.model import Finding, Fired
+from trainforensics.model import Clear, Finding, Fired, NotApplicable, Outcome
 
 PARAMS = {p.name: p.default for p in batch_size_change.META.params}
 N = 300
@@ -59,3 +59,44 @@ def test_last_batches_of_epochs_and_varying_sizes_are_silent() -> None:
     assert not findings(last, RATE)
     for _ in range(20):
         assert not findings(1000 * np.exp(0.3 * RNG.standard_normal(N)), RATE)
+
+
+def _counted(size: Floats, every: int = 1, **more: Floats) -> Outcome:
+    at = np.arange(0, len(size), every)
+    curves = {"tokens_seen": np.cumsum(size)[at], **{role: value[at] for role, value in more.items()}}
+    return batch_size_change.detect(make_signals(curves, step=at), PARAMS)
+
+
+@pytest.mark.parametrize("every", [1, 5, 20])
+@pytest.mark.parametrize("factor", [1 / 8, 2])
+def test_a_counter_of_data_tells_the_batch_size(every: int, factor: float) -> None:
+    size = np.full(1500, 32.0)
+    size[900:] *= factor
+    outcome = _counted(size, every, learning_rate=np.full(1500, 1e-3))
+    assert isinstance(outcome, Fired)
+    (found,) = outcome.findings
+    assert abs((found.onset_step or 0) - 900) <= every
+    assert found.series == "tokens_seen per step"
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.2, 0.5])
+def test_batches_of_varying_size(spread: float) -> None:
+    size = np.exp(spread * np.random.default_rng(2).standard_normal(3000)) * 30_000
+    assert isinstance(_counted(size, 5), Clear)
+    size[1500:] *= 2
+    outcome = _counted(size, 5)
+    assert isinstance(outcome, Fired)
+    assert abs((outcome.findings[0].onset_step or 0) - 1500) <= 5 * 32
+
+
+@pytest.mark.parametrize("epochs", [2, 3, 6])
+def test_sorted_samples_are_no_change(epochs: int) -> None:
+    size = np.tile(np.linspace(2000, 9000, 600 // epochs), epochs)
+    assert isinstance(_counted(size * np.exp(0.03 * np.random.default_rng(2).standard_normal(len(size)))), Clear)
+
+
+def test_a_counter_printed_with_three_digits_does_not_tell() -> None:
+    total = np.cumsum(np.full(3000, 512.0))[::10]
+    printed = np.array([float(f"{value:.3g}") for value in total])
+    signals = make_signals({"tokens_seen": printed}, step=np.arange(0, 3000, 10))
+    assert isinstance(batch_size_change.detect(signals, PARAMS), NotApplicable)

@@ -1,8 +1,8 @@
 """The batch size changes in mid-run and the learning rate does not follow.
 
 What it detects:
-    One lasting step of the logged batch size (sequences or tokens a step) by a fifth or more, at which the learning
-    rate neither scales along nor with its square root.
+    One lasting step of the batch size (sequences or tokens a step, logged or from a counter of data seen) by a fifth or
+    more, at which the learning rate neither scales along nor with its square root.
 
 Why it matters:
     The noise of the gradient and the progress per step change with it; curves before and after, and runs with and
@@ -14,7 +14,8 @@ Evidence:
 
 False positives:
     A planned ramp (three or more steps up, two equal ones, or one declared in the configuration). The short last batch
-    of an epoch does not last. Batches of varying size must step far out of their own variation.
+    of an epoch does not last. Batches of varying size must step far out of their own variation; sizes that climb over
+    each epoch and start afresh in the next follow sorted samples.
 
 Example:
     Tokens a step go from 1,000 to 2,000 at step 500; the learning rate stays on its schedule.
@@ -26,6 +27,7 @@ Parameters:
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -33,14 +35,18 @@ from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Curve, Signals
+from trainforensics.signals.batch import batch_size
 from trainforensics.signals.curve import Floats
 from trainforensics.signals.evaluations import usable
+from trainforensics.signals.pace import is_saw
 from trainforensics.signals.restarts import noise_ratio
 from trainforensics.signals.steps import lasting_steps
 
+WIDTHS = (1, 4, 16)  # points whose mean is one size
+FEW = 2  # steps of such means; more are how the batches are made up
 META = Meta(
     kind=KINDS["batch-size-change"],
-    needs=("batch_size",),
+    needs=("batch_size|tokens_seen",),
     uses=("learning_rate", "train_loss"),
     params=(
         Param("ratio", 1.2, "smaller changes do not call for another learning rate"),
@@ -52,17 +58,30 @@ META = Meta(
 
 def detect(signals: Signals, params: Params) -> Outcome:
     """One finding per lasting step."""
-    curve = signals.curve("batch_size")
+    curve = batch_size(signals)
     points = usable(curve) if curve is not None else None
     if points is None or len(points) < 10 or points.value.min() <= 0:
         return NotApplicable("fewer than 10 positive batch sizes", "log the batch size, in sequences or tokens a step")
+    points, steps = _steps(points, params)
     size = np.log(points.value)
-    steps = [at for at in lasting_steps(size) if abs(_change(size, at)) >= math.log(params["ratio"])]
     declared = any("ramp" in key.lower() and value for key, value in signals.config.items())
-    if not steps or declared or _is_ramp(points.value, steps, params):
+    if not steps or declared or _is_ramp(points.value, steps, params) or is_saw(size):
         return Clear()
     found = [f for at in steps if (f := _judge(signals, points, size, at, params)) is not None]
     return Fired(tuple(found)) if found else Clear()
+
+
+def _steps(points: Curve, params: Params) -> tuple[Curve, list[int]]:
+    """Lasting steps, and the points on which they are seen: means of several where each batch is of another size."""
+    for width in WIDTHS:
+        count = len(points) // width
+        whole = points.take(np.arange(width - 1, count * width, width))
+        means = replace(whole, value=points.value[: count * width].reshape(count, width).mean(axis=1))
+        size = np.log(means.value)
+        steps = [at for at in lasting_steps(size) if abs(_change(size, at)) >= math.log(params["ratio"])]
+        if steps and (width == 1 or len(steps) <= FEW):
+            return means, steps
+    return points, []
 
 
 def _is_ramp(value: Floats, steps: list[int], params: Params) -> bool:

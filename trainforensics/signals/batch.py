@@ -1,0 +1,43 @@
+"""How much data a step takes: the logged batch size, else what a counter of data gains by step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from trainforensics.signals.curve import Curve, Floats
+from trainforensics.signals.run import Signals
+
+
+def batch_size(signals: Signals) -> Curve | None:
+    """Data per step: the logged batch size, or the gains of a counter (samples or tokens seen) between its points.
+
+    Each gain stands at the later of its two points. Gains across a restart, or where the counter starts anew, are left
+    out; None where neither is logged, or the counter is printed with too few digits to tell its gains.
+    """
+    logged = signals.curve("batch_size")
+    if logged is not None:
+        return logged
+    counter = signals.curve("tokens_seen")
+    if counter is None:
+        return None
+    counter = counter.only_finite()
+    if not len(counter) or _printed_short(counter.value):
+        return None
+    gain, steps = np.diff(counter.value), np.diff(counter.step)
+    later = np.flatnonzero((np.diff(counter.segment) == 0) & (gain > 0) & (steps > 0)) + 1
+    per_step = gain[later - 1] / steps[later - 1]
+    series = replace(counter.series, name=f"{counter.name} per step", role="batch_size")
+    return replace(counter.take(later), series=series, value=per_step)
+
+
+def _printed_short(total: Floats) -> bool:
+    """Whether a total keeps four digits or fewer (1.23e6) and gains no more than a few units of the last at a time."""
+    size = np.floor(np.log10(np.maximum(np.abs(total), 1.0)))
+    for digits in (2, 3, 4):
+        unit = 10.0 ** (size - digits + 1)
+        if np.all(np.abs(total / unit - np.round(total / unit)) < 1e-6):
+            mean = float(np.ptp(total)) / max(1, len(total) - 1)
+            return 4 * float(np.max(unit)) > mean and float(np.max(unit)) > 1
+    return False
