@@ -17,6 +17,7 @@ QUARTERS_RISE = 0.2  # of the mean quarter's gain that each quarter must bring
 LAST_QUARTER = 0.7  # the same for the last: what saturates brings less (a square root 0.63)
 STEEPER = 1.5  # times the slope before: a leak begins, it does not slow down
 ABOVE_NOISE = 8.0  # widths of the floor's noise
+STAIRS = 6  # equal steps of memory printed in coarse units that make steady growth
 EVEN = 0.75  # share of blocks that must rise: what grows in a few steps is allocated anew, not leaked
 
 
@@ -80,12 +81,24 @@ def _unbounded(floor: Floats) -> float | None:
         return None
     steps = np.diff(floor)
     noise = max(robust_sigma(steps) / np.sqrt(2), resolution(floor) / 4)
+    if _staircase(floor):
+        return float(noise)
     if np.mean(steps > 0) < EVEN and smooth[-1] - smooth[0] < 2 * ABOVE_NOISE * noise:
         return None
     even = robust_sigma(np.diff(smooth, 2)) if len(smooth) > 4 else 0.0
     if smooth[-1] - smooth[0] < ABOVE_NOISE * max(noise, even) or np.mean(np.diff(smooth) > 0) < EVEN:
         return None
     return float(noise)
+
+
+def _staircase(floor: Floats) -> bool:
+    """Whether the floor climbs in alike stairs at even distances and never falls: steady growth in coarse units."""
+    steps = np.diff(floor)
+    stairs = np.flatnonzero(steps > 0)
+    if len(stairs) < STAIRS or steps.min() < 0 or steps.max() > 1.5 * float(np.median(steps[stairs])):
+        return False
+    rests = np.diff(np.append(stairs, len(steps)))
+    return bool(rests.max() <= 2 * float(np.median(rests)) + 1)
 
 
 def _medians_of_three(values: Floats) -> Floats:

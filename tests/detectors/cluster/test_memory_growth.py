@@ -78,3 +78,10 @@ def test_growth_that_follows_the_batch_is_quiet() -> None:
 
 def test_too_short() -> None:
     assert isinstance(judge(np.arange(10.0)), NotApplicable)
+
+
+def test_a_leak_in_whole_units() -> None:
+    outcome = judge(np.floor(30.5 + np.clip(np.arange(N) - 100, 0, None) * 9 / (N - 100)))
+    assert isinstance(outcome, Fired)
+    assert 60 <= (outcome.findings[0].onset_step or 0) <= 180
+    assert isinstance(judge(np.floor(30.5 + 9 * (1 - np.exp(-np.arange(N) / 80)))), Clear)
