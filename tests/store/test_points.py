@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from logs import imported, rows, write_jsonl
 
 from trainforensics.importers.base import EMPTY, NO_TIME, NULL, STRING, VALUE
 from trainforensics.store import points, staging
@@ -53,3 +54,40 @@ def test_a_column_that_appears_late_is_unknown_before(
     assert whole["state"].tolist() == [VALUE] * 12 + [NULL] * 4
     assert whole["segment"].tolist() == [0] * 16
     assert all(block[name].dtype == whole[name].dtype for block in blocks for name in whole)
+
+
+@pytest.mark.parametrize("steps", [range(60), [*range(40), *range(30, 60)]], ids=["one life", "restarted"])
+def test_parts_written_while_reading_are_those_written_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: list[int]
+) -> None:
+    monkeypatch.setattr(staging, "BLOCK_ROWS", 25)
+    monkeypatch.setattr(staging, "BLOCKS_IN_MEMORY", 2)
+    lines = [{**row, "lr": None if i % 7 == 3 else 1e-3} for i, row in enumerate(rows(steps, start=1.7e9))]
+    write_jsonl(tmp_path / "run" / "metrics.jsonl", lines)
+    imported(tmp_path / "early", tmp_path / "run")
+    monkeypatch.setattr(points, "EarlyParts", lambda folder, stem: None)
+    imported(tmp_path / "after", tmp_path / "run")
+    early, after = (sorted((tmp_path / store).glob("*/points/*")) for store in ("early", "after"))
+    assert [file.name for file in early] == [file.name for file in after]
+    assert len(early) > 3
+    for one, other in zip(early, after, strict=True):
+        assert one.read_bytes() == other.read_bytes()
+    assert not list((tmp_path / "early").glob(".staging-*"))
+
+
+def test_early_parts_that_nobody_takes_are_removed(tmp_path: Path) -> None:
+    spool = Spool(tmp_path, "x", points.EarlyParts(tmp_path, "early"))
+    spool.append(0, {"seq": np.arange(4), "step": np.arange(4), "value": np.ones(4)})
+    spool.finish()
+    spool.discard()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_part_that_cannot_be_written_is_an_error_of_the_one_who_takes_it(tmp_path: Path) -> None:
+    spool = Spool(tmp_path, "x", points.EarlyParts(tmp_path / "missing", "early"))
+    spool.append(0, {"seq": np.arange(4), "step": np.arange(4), "value": np.ones(4)})
+    spool.finish()
+    assert spool.early is not None
+    with pytest.raises(FileNotFoundError):
+        spool.early.take()
+    spool.discard()

@@ -33,6 +33,8 @@ from trainforensics.model import Axis, Event, ReadWarning
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from trainforensics.store.points import EarlyParts
+
 BLOCK_ROWS = 1 << 18
 BLOCKS_IN_MEMORY = 8
 BATCH_ROWS = 1_000_000
@@ -47,10 +49,14 @@ _DEFAULTS: dict[str, Any] = {"segment": 0, "wall_time": NO_TIME, "state": VALUE}
 
 
 class Spool:
-    """Points of one source in its own order: blocks of arrays, on disk once they are many."""
+    """Points of one source in its own order: blocks of arrays, on disk once they are many.
 
-    def __init__(self, folder: Path, stem: str) -> None:
+    `early`: where each block also goes as soon as it is full.
+    """
+
+    def __init__(self, folder: Path, stem: str, early: EarlyParts | None = None) -> None:
         self._folder, self._stem = folder, stem
+        self.early = early
         self._open: Block = {}
         self._open_rows = 0
         self._files: list[Path] = []
@@ -86,6 +92,8 @@ class Spool:
         full = rows == BLOCK_ROWS
         self._blocks.append({name: column if full else column[:rows].copy() for name, column in self._open.items()})
         self._open, self._open_rows = {}, 0
+        if self.early is not None:
+            self.early.add(_with_defaults(self._blocks[-1], _DTYPES))
         if len(self._blocks) > BLOCKS_IN_MEMORY:
             for block in self._blocks:
                 file = self._folder / f"{self._stem}.{len(self._files):06d}.npz"
@@ -95,6 +103,9 @@ class Spool:
 
     def discard(self) -> None:
         """Set memory and disk free; the rows are gone."""
+        if self.early is not None:
+            self.early.discard()
+        self.early = None
         self._blocks = []
         for file in self._files:
             file.unlink()
@@ -207,9 +218,16 @@ class _BatchParts:
         self._open = []
 
 
-def stage(importer: ModuleType, source: SourceFile, folder: Path, stem: str, options: dict[str, str]) -> Staged:
+def stage(
+    importer: ModuleType,
+    source: SourceFile,
+    folder: Path,
+    stem: str,
+    options: dict[str, str],
+    early: EarlyParts | None = None,
+) -> Staged:
     """Stream a source into `folder`. An importer that fails midway costs what follows, with a warning."""
-    staged = Staged(source, Spool(folder, stem))
+    staged = Staged(source, Spool(folder, stem, early))
     parts = _BatchParts(folder, stem)
     try:
         for record in importer.read(Source(source.path, source.label, options)):

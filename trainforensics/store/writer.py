@@ -91,11 +91,21 @@ def remove_abandoned(store: Path) -> None:
 
 def import_candidate(part: Part) -> Drafts:
     """Read the sources of one candidate, decide which runs they are, and write their points."""
+    from trainforensics.store.points import EarlyParts  # noqa: PLC0415  (heavy)
+
     candidate, staging, options = part
     staging.mkdir()
+    alone = len(candidate.sources) == 1
     importers = {module.FORMAT: module for module in registry.importers().modules}
     files = [
-        stage(importers[source.format], source, staging, f"{number:06d}", dict(options))
+        stage(
+            importers[source.format],
+            source,
+            staging,
+            f"{number:06d}",
+            dict(options),
+            EarlyParts(staging, "early") if alone else None,
+        )
         for number, source in enumerate(candidate.sources)
     ]
     staged = tuple(log for file in files for log in (file, *file.inner.values()))
@@ -249,6 +259,12 @@ def _write_points(folder: Path, number: int, member: Member, prefix: str, series
         ids[local] = len(series)
         series.append(_series_row(len(series), member, local, prefix))
     starts = np.array([life.start for life in unit.lives])
+    early = unit.staged.spool.early
+    first = member.first_life == 0 and ids.tolist() == list(range(len(ids)))
+    if early is not None and whole and first and len(starts) == 1:
+        for part, file in enumerate(early.take()):
+            file.rename(folder / f"{number:04d}-{part:06d}.parquet")
+        return
 
     def write(part: int, block: Block) -> None:
         kept = block if whole else _rows_of(block, ids, unit.rows)
