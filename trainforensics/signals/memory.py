@@ -51,6 +51,8 @@ def _growth(curve: Curve) -> Growth | None:
     size = max(1, (n - start) // BLOCKS)
     count = (n - start) // size
     floor = curve.value[start : start + count * size].reshape(count, size).min(axis=1)
+    if (stair := _staircase(floor)) is not None:
+        return _described(curve, start + stair * size if stair else 0, resolution(floor) / 4)
     bend = knee(floor)
     for first in (0, bend):
         if count - first < FEWEST_BLOCKS or not _steeper(floor, first):
@@ -81,8 +83,6 @@ def _unbounded(floor: Floats) -> float | None:
         return None
     steps = np.diff(floor)
     noise = max(robust_sigma(steps) / np.sqrt(2), resolution(floor) / 4)
-    if _staircase(floor):
-        return float(noise)
     if np.mean(steps > 0) < EVEN and smooth[-1] - smooth[0] < 2 * ABOVE_NOISE * noise:
         return None
     even = robust_sigma(np.diff(smooth, 2)) if len(smooth) > 4 else 0.0
@@ -91,14 +91,18 @@ def _unbounded(floor: Floats) -> float | None:
     return float(noise)
 
 
-def _staircase(floor: Floats) -> bool:
-    """Whether the floor climbs in alike stairs at even distances and never falls: steady growth in coarse units."""
+def _staircase(floor: Floats) -> int | None:
+    """Where a floor begins to climb in alike stairs at even distances, never falling; None where it does not.
+
+    Steady growth in coarse units looks so.
+    """
     steps = np.diff(floor)
     stairs = np.flatnonzero(steps > 0)
     if len(stairs) < STAIRS or steps.min() < 0 or steps.max() > 1.5 * float(np.median(steps[stairs])):
-        return False
-    rests = np.diff(np.append(stairs, len(steps)))
-    return bool(rests.max() <= 2 * float(np.median(rests)) + 1)
+        return None
+    rests = np.diff(np.concatenate(([0], stairs + 1, [len(floor)])))
+    usual = float(np.median(rests))
+    return max(0, int(stairs[0] + 1 - usual)) if rests[1:].max() <= 2 * usual + 1 else None
 
 
 def _medians_of_three(values: Floats) -> Floats:
