@@ -50,3 +50,23 @@ def test_adversarial_losses_are_not_judged() -> None:
     reason = unjudgeable(signals)
     assert reason is not None
     assert "game" in reason.reason
+
+
+def test_a_part_of_the_loss_given_more_weight_by_plan_is_structure() -> None:
+    """KL annealing: the sum climbs while the weight does, and falls again once it stands."""
+    n = 1200
+    weight = np.clip((np.arange(n) - 300) / 250, 0, 1)
+    loss = hump(healthy(n), 300, 300, 1.5)
+    assert loss_events(make_signals({"train_loss": loss}))
+    assert loss_events(make_signals({"train_loss": loss, "loss_weight": weight})) == ()
+    assert loss_events(make_signals({"train_loss": loss, "loss_weight": np.full(n, 0.1)}))
+
+
+def test_where_a_reward_is_maximised_the_loss_may_climb_but_not_leap() -> None:
+    n = 1200
+    reward = np.linspace(0, 1, n)
+    climbing = hump(healthy(n), 500, 200, 1.5)
+    leaping = burst(healthy(n), 500, 4.0)
+    assert loss_events(make_signals({"train_loss": climbing}))
+    assert loss_events(make_signals({"train_loss": climbing, "reward": reward})) == ()
+    assert loss_events(make_signals({"train_loss": leaping, "reward": reward}))

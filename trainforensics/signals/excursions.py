@@ -101,10 +101,10 @@ def _measure(series: Pyramid, candidate: Candidate, limit: int, undo: Callable[[
     logged."""
     scale, start = candidate.scale, candidate.start
     first = max(0, start - LOOKBACK * scale)
-    before, base = _ground(series.values[first:start], scale, float(series.finest.sigma[max(start - 1, 0)]))
+    before, base = _ground(series.values[first:start], scale, float(series.finest.upward[max(start - 1, 0)]))
     if base < 0:
         return None
-    sigma = float(series.finest.sigma[first + base])
+    sigma = float(series.finest.upward[first + base])
     noise = sigma * min(1.0, series.finest.persistence(1) / np.sqrt(scale))
     smooth, top, turn, calm = _course(series.values[first:limit], candidate, first, before, noise)
     peak = top + int(np.argmax(smooth[top : max(turn, top + 1)]))
@@ -117,7 +117,7 @@ def _measure(series: Pyramid, candidate: Candidate, limit: int, undo: Callable[[
     inside = np.flatnonzero(smooth[: top + 1] <= before + OUTSIDE.get(scale, 2.0) * noise)
     onset = int(inside[-1]) + 1 if len(inside) else 0
     shortly_before = series.values[max(0, first + onset - WINDOW) : first + onset]
-    if height < ERUPTION * robust_sigma(shortly_before) / np.sqrt(scale):
+    if height < ERUPTION * robust_sigma(shortly_before) * series.finest.skew / np.sqrt(scale):
         return None
     climb, floor = undo(smooth[onset : peak + 1]), float(undo(before))
     rise = int(np.argmax(climb >= floor + 0.5 * (climb[-1] - floor)))
@@ -125,9 +125,9 @@ def _measure(series: Pyramid, candidate: Candidate, limit: int, undo: Callable[[
     if sudden and len(shortly_before):  # a burst is told against the level it came from, a rise against its ground
         before = float(np.median(shortly_before))
         height, floor = float(smooth[peak]) - before, float(undo(before))
-    end = first + calm if calm >= 0 else limit - 1
-    after = float(np.median(series.values[end : end + WINDOW * scale]))
     returned = turn < len(smooth) or calm >= 0
+    end = first + calm if calm >= 0 else first + turn + int(np.argmin(smooth[turn:])) if returned else limit - 1
+    after = float(np.median(series.values[end : end + WINDOW * scale]))
     return Excursion(
         shape="burst" if sudden else "rise",
         onset=first + onset,

@@ -11,12 +11,14 @@ from trainforensics.signals.curve import Curve
 from trainforensics.signals.excursions import MIN_POINTS, Excursion, excursions
 from trainforensics.signals.precursors import RISING, companions, excursions_of, precursors
 from trainforensics.signals.run import Signals
-from trainforensics.signals.task import adversarial
+from trainforensics.signals.structure import MEAN_POINTS, mean_so_far, ramps
+from trainforensics.signals.task import adversarial, rewarded
 
 # What the loss kinds look at beside the loss; declared by each of them, since derived signals are shared.
-USES = (*RISING, "learning_rate", "loss_scale")
+USES = (*RISING, "learning_rate", "loss_scale", "loss_weight", "reward")
 RANGE_DECADES = 2.0  # no warm-up lasts for the whole run, and none starts at a hundredth and grows by a factor
 RESTART_POINTS = 32  # logged points before a rise in which a restart of the learning rate explains it
+REWEIGHTED = 0.1  # of the largest weight: by less no loss changes its course
 CURE = 1.3  # a learning rate back at up to this factor of one that the run knows is no news
 
 
@@ -79,11 +81,32 @@ def _loss_events(signals: Signals) -> tuple[LossEvent, ...]:
     curve = signals.curve("train_loss")
     if curve is None or unjudgeable(signals) is not None:
         return ()
-    events = _on(curve, excursions_of(signals, curve))
+    events = [e for e in _on(curve, excursions_of(signals, curve)) if not _constructed(signals, curve, e)]
     for view in curve.rolled_back():
         lost = (event for event in _on(view, excursions(view), rolled_back=True) if _replaced(event, curve))
         events += [event for event in lost if not _seen(event, events)]
     return tuple(event for event in sorted(events, key=lambda e: e.onset_step) if not _warm_restart(signals, event))
+
+
+def _constructed(signals: Signals, curve: Curve, event: LossEvent) -> bool:
+    """Whether the course belongs to how the loss is made rather than to the training."""
+    finite = curve.only_finite()
+    if event.excursion.onset < MEAN_POINTS and mean_so_far(finite.value):
+        return True
+    return not event.sudden and (rewarded(signals) or bool(ramps(finite)) or _reweighted(signals, event))
+
+
+def _reweighted(signals: Signals, event: LossEvent) -> bool:
+    """Whether a part of the loss was given more weight on the way up: annealing by plan."""
+    for weight in signals.curves("loss_weight"):
+        first, last = weight.at(event.before_step), weight.at(event.peak_step)
+        if first < 0 or (not event.excursion.returned and event.excursion.recovery == "diverging"):
+            continue
+        steps = np.diff(weight.value[first : last + 1])
+        raised = float(weight.value[last] - weight.value[first])
+        if (steps >= 0).all() and raised > REWEIGHTED * float(np.abs(weight.value).max()):
+            return True
+    return False
 
 
 def _on(curve: Curve, found: tuple[Excursion, ...], rolled_back: bool = False) -> list[LossEvent]:

@@ -54,6 +54,7 @@ def _median_of(values: Floats, width: int) -> Floats:
 
 SHOULDER = 3.0  # noise widths; shifts the tail so that normal noise, too, decays like a power law
 NORMAL_POINTS, NORMAL_RATIO = 300, 3.4
+ORDINARY = 4.0  # noise widths; normal noise exceeds them once in 30,000 points
 TAIL_POINTS = 12  # ordinary points next below a gap, from which the tail's decay is read
 
 
@@ -64,7 +65,8 @@ def chance_height(z: Floats, highest: float, lowest: float, chance: float = 0.01
     with the tail index as its mean (Renyi), whatever the noise: small for normal noise, a third for Student's t with 3
     degrees of freedom. The index is read from the k + 12 peaks below the gap, so that neither one giant nor many
     equal bursts can hide themselves. Of the gaps above `lowest`, the lowest is taken that a healthy run leaves with a
-    probability of less than `chance`; none where no point reaches `highest`.
+    probability of less than `chance`, a hundredth of it among points that ordinary noise reaches as well; none where no
+    point reaches `highest`.
     """
     peaks = np.sort(z[z > 0])[::-1]
     few = min(TAIL_POINTS, len(peaks) // 4)
@@ -77,7 +79,8 @@ def chance_height(z: Floats, highest: float, lowest: float, chance: float = 0.01
     m = few + k
     index = (spacing[k + m] - spacing[k]) / m
     probability = (1 + gap / np.maximum(m * index, 1e-12)) ** -m
-    standing = np.flatnonzero(probability < chance / k)
+    rare = np.where(peaks[k - 1] >= ORDINARY, chance, chance / 100)
+    standing = np.flatnonzero(probability < rare / k)
     return float(peaks[k[standing[-1]] - 1]) if len(standing) else np.inf
 
 

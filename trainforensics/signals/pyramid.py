@@ -13,7 +13,7 @@ from trainforensics.signals.trend import WINDOW, Level, level, sides, span
 
 MIN_HEIGHT = 6.0  # noise widths; a normal series of 200,000 points stays below 5
 MIN_BLOCK_HEIGHT = 4.5  # the same for medians of blocks, which have no heavy tails
-MIN_COMPANION = 4.0  # what stands out together with a higher burst; once in 30,000 normal points
+MIN_COMPANION = 3.0  # what stands out together with a higher burst, above a gap that the tail does not explain
 # How often a healthy run may show such a gap at a scale: coarse medians cannot be heavy-tailed by themselves.
 CHANCE = {1: 0.01, 2: 0.01}
 PLAIN_CHANCE = 0.2  # the same in steady noise whose bulk is normal: such noise does not reach six widths at all
@@ -75,15 +75,16 @@ def _block_medians(values: Floats, size: int) -> Floats:
 
 def _bursts(values: Floats, levels: Level, scale: int) -> list[Candidate]:
     """Stretches above the higher of their two sides, highest first."""
-    z = np.nan_to_num((values - np.fmax(levels.left, levels.right)) / levels.sigma, nan=0.0)
+    z = np.nan_to_num((values - np.fmax(levels.left, levels.right)) / levels.upward, nan=0.0)
     z[np.isnan(levels.left)] = 0.0
     if scale > 1:
         z[np.isnan(levels.right)] = 0.0  # coarse blocks at the end of the log are judged as jumps
     usual = float(np.median(z))  # below zero on a slope, where the higher side is the one before
     highest = MIN_HEIGHT if scale == 1 else MIN_BLOCK_HEIGHT
-    plain = scale == 1 and z.max() >= highest and _steady(levels.sigma) and looks_normal(z)
-    chance = PLAIN_CHANCE if plain else CHANCE.get(scale, 0.03)
-    bar = chance_height(_peaks(z - usual), highest - usual, MIN_COMPANION, chance) + usual
+    peaks = _peaks(z - usual)
+    bar = chance_height(peaks, highest - usual, MIN_COMPANION, CHANCE.get(scale, 0.03)) + usual
+    if np.isinf(bar) and scale == 1 and z.max() >= highest and _steady(levels.sigma) and looks_normal(z):
+        bar = chance_height(peaks, highest - usual, MIN_COMPANION, PLAIN_CHANCE) + usual
     stretches = _stretches(z, bar)
     return [Candidate(start * scale, stop * scale, scale, jump=False) for start, stop in stretches]
 

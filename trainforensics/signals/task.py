@@ -34,11 +34,21 @@ def vocabulary(signals: Signals) -> int | None:
 
 
 def untrained_loss(signals: Signals) -> float | None:
-    """Cross-entropy of guessing at random, ln V; the bound for the largest vocabularies where only tokens are known."""
-    size = vocabulary(signals)
+    """Cross-entropy of guessing at random, ln V; the bound for the largest vocabularies where only tokens are known.
+
+    None for a loss that is summed over tokens, as its name says.
+    """
+    loss, size = signals.curve("train_loss"), vocabulary(signals)
+    if loss is not None and "sum" in re.split(r"[^a-z]+", loss.name.lower()):
+        return None
     if size is not None:
         return math.log(size)
     return math.log(LARGEST_VOCABULARY) if per_token(signals) else None
+
+
+def rewarded(signals: Signals) -> bool:
+    """Whether a reward is what the run maximises: its loss then is no measure and may climb."""
+    return signals.has("reward")
 
 
 def adversarial(curve: Curve) -> bool:

@@ -12,6 +12,7 @@ from trainforensics.signals.noise import local_sigma, resolution, robust_sigma
 
 WINDOW = 16  # points either side: medians of 16 shrug off bursts of up to 7 points
 POSITIONS = 8_192  # medians computed at most; longer series evaluate every q-th position
+NORMAL_95 = 1.645  # standard deviations from the middle of normal noise to its 95th percentile
 DECADES = 10.0  # ratio of the 95th to the 5th percentile above which a positive series is judged by its logarithm
 
 
@@ -33,13 +34,20 @@ class Level:
     """Level before (`left`) and after (`right`) each point, and its noise `sigma`; all shape (n,).
 
     At point i, `left` is the median of up to 16 points before i, `right` of up to 16 points after it; NaN where fewer
-    than 3 exist. `correlation` (0..1) is that of neighbouring points' noise.
+    than 3 exist. `correlation` (0..1) is that of neighbouring points' noise. `skew` (0..1): width of the noise above
+    its middle against that of both sides; 1 unless its long tail lies below, as of squared errors in log space.
     """
 
     left: Floats
     right: Floats
     sigma: Floats
     correlation: float
+    skew: float = 1.0
+
+    @property
+    def upward(self) -> Floats:
+        """Noise above the level, shape (n,): what a climb has to leave."""
+        return self.sigma * self.skew
 
     def persistence(self, scale: int) -> float:
         """Factor by which slow wandering widens the median of 16 blocks of `scale` points: sqrt((1 + r) / (1 - r)) for
@@ -58,12 +66,22 @@ def level(values: Floats) -> Level:
     residual = residual[np.isfinite(residual)]
     floor = max(resolution(values), 1e-6 * robust_sigma(values), float(np.finfo(np.float64).tiny))
     sigma = local_sigma(residual, floor) if len(residual) == n else np.full(n, max(robust_sigma(residual), floor))
-    return Level(before, after, sigma, _correlation(residual))
+    return Level(before, after, sigma, _correlation(residual), _skew(residual))
 
 
 def sides(values: Floats, window: int) -> tuple[Floats, Floats]:
     """Medians of up to `window` values before and after each point, shape (n,) each; NaN with fewer than 3 of them."""
     return _medians_after(values[::-1], window)[::-1], _medians_after(values, window)
+
+
+def _skew(residual: Floats) -> float:
+    """Width up to the 95th percentile against the whole where it is smaller than chance would make it (3 scatters of
+    1.2 / sqrt(n)), else 1."""
+    both = robust_sigma(residual)
+    if both <= 0:
+        return 1.0
+    upper = float(np.quantile(residual, 0.95) - np.median(residual)) / NORMAL_95
+    return upper / both if 0 < upper < (1 - 3.6 / np.sqrt(len(residual))) * both else 1.0
 
 
 def _correlation(residual: Floats) -> float:

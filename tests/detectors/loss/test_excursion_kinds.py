@@ -55,6 +55,27 @@ def test_recurring_bursts_are_one_finding_with_every_onset() -> None:
     assert "4 bursts" in finding.summary
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_bursts_in_squared_errors_that_span_decades(seed: int) -> None:
+    """In log space such noise has its tail below; twenty bursts a hundred times the level stand out all the same."""
+    rng = np.random.default_rng(seed)
+    values = 0.05 * np.exp(-np.arange(1200) / 900) * rng.normal(size=1200) ** 2 + 1e-5
+    at = 40 + 55 * np.arange(21) + rng.integers(0, 20, 21)
+    values[at] = 30 * rng.uniform(0.7, 1.5, 21)
+    (finding,) = fired(values)["instant-burst"].findings
+    assert all(np.abs(at + 1 - onset).min() <= 1 for onset in finding.occurrences)
+    assert len(finding.occurrences) >= 18
+
+
+def test_a_second_climb_after_a_first_that_came_back_in_part_is_told_too() -> None:
+    values = hump(healthy(1200), 400, 120, 2.0)
+    values[560:] += 0.5
+    values = burst(values, 1000, 2.0, decay=60)
+    answers = fired(values)
+    assert answers["gradual-rise"].findings[0].recovery == "partial"
+    assert abs(answers["instant-burst"].findings[0].onset_step - 1001) <= 1
+
+
 def test_divergence_after_a_climb_begins_at_the_knee() -> None:
     answers = fired(climb_and_blow_up())
     (rise,), (blow_up,) = answers["gradual-rise"].findings, answers["divergence"].findings

@@ -42,6 +42,12 @@ class TestBadStart:
     def test_says_when_chance_is_unknown(self) -> None:
         assert isinstance(run(bad_start, make_signals({"train_loss": fall(300, 90, 80)})), NotApplicable)
 
+    def test_a_loss_summed_over_tokens_has_no_value_of_chance(self) -> None:
+        signals = make_signals(
+            [make_curve(fall(300, 230, 180), name="loss_sum", role="train_loss")], config=self.config
+        )
+        assert isinstance(run(bad_start, signals), NotApplicable)
+
     def test_says_when_the_start_is_missing(self) -> None:
         signals = make_signals({"train_loss": fall(300, 23, 18)}, step=np.arange(5000, 5300), config=self.config)
         assert isinstance(run(bad_start, signals), NotApplicable)
@@ -64,6 +70,15 @@ class TestSuspiciousLowLoss:
         stuck = np.where(np.arange(200) < 100, 1.0, 0.0)
         assert isinstance(run(suspicious_low_loss, self.signals(stuck, 0.5)), Clear)
 
+    @pytest.mark.parametrize("start", [-300.0, 5.0])
+    def test_fires_on_a_loss_without_bottom(self, start: float) -> None:
+        outcome = run(suspicious_low_loss, make_signals({"train_loss": start - 900 * np.arange(80.0) ** 2}))
+        assert isinstance(outcome, Fired)
+
+    @pytest.mark.parametrize("rate", [3, 30])
+    def test_quiet_on_a_log_likelihood_that_settles_below_zero(self, rate: float) -> None:
+        assert isinstance(run(suspicious_low_loss, make_signals({"train_loss": fall(200, 4, -90, rate)})), Clear)
+
 
 class TestOscillation:
     def test_fires_when_swings_grow_and_learning_stops(self) -> None:
@@ -74,6 +89,16 @@ class TestOscillation:
         onset = outcome.findings[0].onset_step
         assert onset is not None
         assert abs(onset - 201) <= 30
+
+    def test_quiet_on_isolated_bursts_in_a_shrinking_loss(self) -> None:
+        loss = 0.02 + 0.2 * np.exp(-np.arange(1200) / 60) * np.abs(1 + 0.3 * RNG.normal(size=1200))
+        loss[130::47] += 40
+        assert isinstance(run(oscillation, make_signals({"train_loss": loss})), Clear)
+
+    def test_a_run_that_maximises_a_reward_is_not_judged(self) -> None:
+        loss = np.append(0.001 * RNG.normal(size=300), RNG.normal(size=300))
+        signals = make_signals({"train_loss": loss, "reward": np.linspace(0, 1, 600)})
+        assert isinstance(run(oscillation, signals), NotApplicable)
 
     def test_quiet_when_noise_grows_but_the_loss_falls(self) -> None:
         loss = 3 - np.arange(600) / 300 + np.where(np.arange(600) < 200, 0.01, 0.1) * RNG.normal(size=600)
@@ -101,6 +126,13 @@ class TestPlateau:
         outcome = run(plateau, make_signals({"train_loss": loss, "learning_rate": rate}))
         assert isinstance(outcome, Fired)
         assert outcome.findings[0].onset_step == 121
+
+    def test_fires_where_pairs_are_matched_at_random(self) -> None:
+        loss = np.log(128) + 0.5 * np.exp(-np.arange(300) / 3) + 0.1 * self.noise()
+        scale = np.full(300, 14.3)
+        assert isinstance(run(plateau, make_signals({"train_loss": loss, "logit_scale": scale})), Fired)
+        assert isinstance(run(plateau, make_signals({"train_loss": 0.9 * loss, "logit_scale": scale})), Clear)
+        assert isinstance(run(plateau, make_signals({"train_loss": loss})), Clear)
 
     def test_quiet_when_converged_or_decayed(self) -> None:
         assert isinstance(run(plateau, make_signals({"train_loss": fall(300, 5, 1.1, 60) + self.noise()})), Clear)

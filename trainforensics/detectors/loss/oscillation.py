@@ -32,6 +32,7 @@ from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable,
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.curve import Floats
 from trainforensics.signals.precursors import companions
+from trainforensics.signals.task import rewarded
 from trainforensics.signals.trend import level
 
 CHUNKS = 24
@@ -43,7 +44,7 @@ BEYOND = 4.0  # standard deviations: once in 30,000 points
 META = Meta(
     kind=KINDS["oscillation"],
     needs=("train_loss",),
-    uses=("learning_rate", "grad_norm", "loss_scale"),
+    uses=("learning_rate", "grad_norm", "loss_scale", "reward"),
     params=(
         Param("growth", 3.0, "the width of eight points' swings varies by a factor of two by chance"),
         Param("share", 0.1, "swings below a tenth of all that was learnt do not decide a run"),
@@ -57,6 +58,8 @@ def detect(signals: Signals, params: Params) -> Outcome:
     loss = loss.only_finite() if loss is not None else None
     if loss is None or len(loss) < (QUIET + WILD) * MIN_CHUNK:
         return NotApplicable("too few points of training loss", "the training loss at least every 1 % of the run")
+    if rewarded(signals):
+        return NotApplicable("a reward is what this run maximises, its loss need not fall", "")
     size = max(MIN_CHUNK, len(loss) // CHUNKS)
     chunks = loss.value[: len(loss) - len(loss) % size].reshape(-1, size)
     heights, width = np.median(chunks, axis=1), _widths(chunks)
@@ -72,8 +75,9 @@ def detect(signals: Signals, params: Params) -> Outcome:
 
 def _widths(chunks: Floats) -> Floats:
     """Distance of the 10th and 90th percentile in each chunk, a straight trend within it removed."""
+    half = chunks.shape[1] // 2
     x = np.arange(chunks.shape[1]) - (chunks.shape[1] - 1) / 2
-    slope = chunks @ x / (x @ x)
+    slope = (np.median(chunks[:, -half:], axis=1) - np.median(chunks[:, :half], axis=1)) / (chunks.shape[1] - half)
     low, high = np.quantile(chunks - slope[:, None] * x, [0.1, 0.9], axis=1)
     return np.asarray(high - low)
 

@@ -38,12 +38,13 @@ from trainforensics.signals.task import vocabulary
 MIN_POINTS = 30
 CLEAR = 2.0  # standard errors: less is no trend
 ZERO_RATE = 1e-3  # of the highest learning rate
+PAIRS_NEAR = 0.003  # the loss of random pairs stands at ln of the batch size to three digits
 COMMON_CLASSES = (10, 100, 1000)  # of the usual classification sets, where the configuration does not say
 
 META = Meta(
     kind=KINDS["plateau"],
     needs=("train_loss",),
-    uses=("learning_rate",),
+    uses=("learning_rate", "logit_scale"),
     params=(
         Param("span", 1 / 3, "shorter flat stretches occur between learning-rate drops"),
         Param("near", 0.02, "initial logits move the loss of chance by 1-2 %"),
@@ -95,6 +96,9 @@ def _chance(signals: Signals, loss: Curve, near: float) -> float | None:
     """The value of guessing at random at which the whole run stands, if it stands at one."""
     size = vocabulary(signals)
     level = float(np.median(loss.value))
+    if size is None and signals.has("logit_scale"):  # views or texts and images are matched against each other
+        chance = round(level / math.log(2)) * math.log(2)  # ln of a batch of 2^k pairs
+        return chance if chance > 0 and abs(level - chance) < PAIRS_NEAR * chance else None
     for classes in (size,) if size is not None else COMMON_CLASSES:
         chance = math.log(classes)
         if abs(level - chance) < near * chance:

@@ -32,21 +32,23 @@ from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.precursors import companions
-from trainforensics.signals.task import TOKEN_ROLES, per_token
+from trainforensics.signals.task import TOKEN_ROLES, per_token, rewarded
 
 LEARNT = 0.5  # nats: a run that starts below has learnt before
 SETTLED, STILL_FALLING = 0.7, 1.1  # of its level a twelfth of the log earlier: neither falling fast nor risen
 DESCENDED = 0.7  # of the start: learning had set in before
+FEW_POINTS = 5
 FALL_SPAN = 0.15  # of the log, for the whole fall
 
 META = Meta(
     kind=KINDS["suspicious-low-loss"],
     needs=("train_loss",),
-    uses=("epoch", "grad_norm", "learning_rate", "loss_scale", *TOKEN_ROLES),
+    uses=("epoch", "grad_norm", "learning_rate", "loss_scale", "reward", *TOKEN_ROLES),
     params=(
         Param("floor", 0.1, "the best models stay above 0.3 nats per token even on source code"),
         Param("seen_once", 1.0, "the second pass over data may be memorised"),
         Param("points", 5.0, "a single low batch may hold boilerplate"),
+        Param("bottomless", 100.0, "log likelihoods below zero stay within the scale they start from"),
         Param("left", 0.03, "learning-rate drops and easier data lower a settled loss by a factor of two or three"),
     ),
 )
@@ -59,7 +61,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
         return NotApplicable("no training loss is logged", "the training loss at every step")
     loss = loss.only_finite()
     known = _known_answer(signals, loss, params) if per_token(signals) else None
-    fell = known or _collapse(signals, loss, params["left"])
+    fell = known or _bottomless(signals, loss, params["bottomless"]) or _collapse(signals, loss, params["left"])
     return Fired((fell,)) if fell is not None else Clear()
 
 
@@ -79,6 +81,20 @@ def _known_answer(signals: Signals, loss: Curve, params: Params) -> Finding | No
         return None
     reason = f"in epoch {passed:.3g}, when the data are new"
     return _finding(signals, loss, leaving, first, float(np.median(loss.value[:3])), reason)
+
+
+def _bottomless(signals: Signals, loss: Curve, factor: float) -> Finding | None:
+    """A loss far below zero that still falls as fast as ever: its targets lie outside of what the loss allows for."""
+    n = len(loss)
+    if n < 2 * FEW_POINTS or rewarded(signals):
+        return None
+    third = n // 3
+    levels = [float(np.median(part)) for part in (loss.value[:third], loss.value[third:-third], loss.value[-third:])]
+    first = float(np.median(np.abs(loss.value[:FEW_POINTS])))
+    if levels[2] > -factor * max(first, 1.0) or levels[1] - levels[2] < levels[0] - levels[1]:
+        return None
+    below = int(np.argmax(loss.value < 0))
+    return _finding(signals, loss, below, n - third, float(loss.value[0]), "and falls ever faster: it has no bottom")
 
 
 def _collapse(signals: Signals, loss: Curve, left: float) -> Finding | None:

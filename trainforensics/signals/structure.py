@@ -1,0 +1,54 @@
+"""Courses that a training loss takes by construction: data sorted within each epoch, a mean over all values so far."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trainforensics.signals.curve import Curve, Floats
+from trainforensics.signals.noise import robust_sigma
+
+FEWEST_RAMPS, SHORTEST_RAMP = 3, 16  # ramps, and logged points of each
+EQUAL = 0.05  # by which the lengths of ramps may differ
+CLIMBING = 0.8  # of the moves between eighths of a ramp that must lead up
+EIGHTHS = 8
+FALL = 8.0  # noise widths of the step from one point to the next
+MEAN_OCTAVES = 5  # of the point number, 4 to 64, over which a mean over all values so far shows itself
+MEAN_POINTS = 64  # from there on such a mean hardly moves any more
+STEADY = 3.0  # largest ratio of the unrolled moves; those of a plain series grow by 8
+
+
+def ramps(curve: Curve) -> tuple[int, ...]:
+    """Steps at which the loss falls back to begin the same climb again, for data sorted within each epoch; else empty.
+
+    At least three climbs of equal length, the first from the start of the log, the last as far as the log goes.
+    """
+    value = curve.value
+    moves = np.diff(value)
+    if len(moves) < FEWEST_RAMPS * SHORTEST_RAMP:
+        return ()
+    falls = np.flatnonzero(moves < -FALL * max(robust_sigma(moves), 1e-300)) + 1
+    edges = np.concatenate([[0], falls, [len(value)]])
+    lengths = np.diff(edges)
+    whole = lengths[:-1] if len(lengths) > FEWEST_RAMPS else lengths
+    if len(whole) < FEWEST_RAMPS or whole.min() < SHORTEST_RAMP or lengths[-1] > (1 + EQUAL) * whole.max():
+        return ()
+    if whole.max() > (1 + EQUAL) * whole.min() or not all(
+        _climbs(part) for part in np.split(value, falls)[: len(whole)]
+    ):
+        return ()
+    return tuple(int(curve.step[at]) for at in falls)
+
+
+def _climbs(values: Floats) -> bool:
+    heights = np.array([np.median(part) for part in np.array_split(values, EIGHTHS)])
+    return bool(np.mean(np.diff(heights) > 0) >= CLIMBING and heights[-1] > heights[0])
+
+
+def mean_so_far(value: Floats) -> bool:
+    """Whether each value is the mean of all raw values up to it: its moves, times the number of the point, keep their
+    size."""
+    if len(value) <= 2 ** (MEAN_OCTAVES + 1):
+        return False
+    moves = np.abs(np.diff(value)) * np.arange(2, len(value) + 1)
+    sizes = np.array([np.mean(moves[2**k - 1 : 2 ** (k + 1) - 1]) for k in range(2, MEAN_OCTAVES + 1)])
+    return bool(sizes.min() > 0 and sizes.max() <= STEADY * sizes.min())
