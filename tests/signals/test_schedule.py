@@ -68,3 +68,14 @@ def test_zero_and_reset_are_seen_with_few_decimals(decimals: int) -> None:
 def test_a_decay_that_is_over_before_the_log_is() -> None:
     rate = 5e-5 * np.clip(1 - np.arange(300) / 200, 0, 1)
     assert [fault.what for fault in schedule_faults(_printed(rate, 6))] == ["zero"]
+
+
+@pytest.mark.parametrize("epochs", [3, 6, 11])
+@pytest.mark.parametrize("n", [66, 300, 1200])
+def test_a_warm_up_that_begins_anew_each_epoch_is_no_cycle(n: int, epochs: int) -> None:
+    turn = np.arange(n) * epochs / n % 1
+    (fault,) = schedule_faults(_printed(1e-6 + 6e-6 * turn, 6 if n < 100 else 9))
+    assert fault.what == "anew"
+    assert abs(fault.onset - n / epochs) <= 1
+    for cycle in (1 - np.abs(2 * turn - 1), np.cos(np.pi * turn / 2), np.where(turn < 0.1, 10 * turn, 1 - turn)):
+        assert not schedule_faults(_printed(1e-6 + 6e-6 * cycle, 9))

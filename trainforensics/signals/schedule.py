@@ -1,7 +1,8 @@
 """What the learning rate does against what schedules do.
 
 Schedules warm up once, stay, decay in curves or steps, and may restart regularly from their low end. All else is named
-here: a rate of zero while training goes on, a climb above the warmed-up peak, a reset or a jump in mid-course.
+here: a rate of zero while training goes on, a climb above the warmed-up peak, a reset or a jump in mid-course, a
+warm-up that begins anew over and over.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from trainforensics.signals.curve import Bools, Curve, Floats, Ints
 
 FEWEST = 10  # points; a shorter log shows no schedule
 SETTLED = 0.05  # share of the log for which the rate must rest before its warm-up counts as over
+ANEW = 2  # falls at once from which a rate that otherwise rises begins its warm-up anew over and over
+FEWEST_OF_TOOTH = 5  # points between two such falls
 STAIRS = 4  # rises that make a staircase: a warm-up by epochs, or one printed with few decimals
 RISE = 1.5  # times the warmed-up peak that no schedule exceeds later
 RESET = 0.5  # share of its value that the rate must lose at once to have been reset
@@ -30,7 +33,7 @@ MANY = 5  # upward moves beyond which the series is no single schedule (groups l
 class ScheduleFault:
     """One fault: indices into the finite points of the curve, and the rate before and after."""
 
-    what: Literal["zero", "climb", "reset", "jump"]
+    what: Literal["zero", "climb", "reset", "jump", "anew"]
     onset: int
     end: int
     before: float
@@ -47,7 +50,8 @@ def schedule_faults(curve: Curve) -> tuple[ScheduleFault, ...]:
         return zero
     warm = warmed_up(rate)
     late = _climb(rate, warm)
-    return tuple(sorted((*zero, *late, *(_ups(rate, warm) if not late else ())), key=lambda fault: fault.onset))
+    rest = late or _anew(rate) or _ups(rate, warm)
+    return tuple(sorted((*zero, *rest), key=lambda fault: fault.onset))
 
 
 def warmed_up(rate: Floats) -> int:
@@ -126,6 +130,24 @@ def _climb(rate: Floats, warm: int) -> tuple[ScheduleFault, ...]:
     back = np.flatnonzero(rate[first:] <= peak * (1 + 1e-6))
     end = first + int(back[0]) - 1 if len(back) else len(rate) - 1
     return (ScheduleFault("climb", onset, end, float(rate[onset - 1]), float(rate[first : end + 1].max())),)
+
+
+def _anew(rate: Floats) -> tuple[ScheduleFault, ...]:
+    """The warm-up that begins anew, over and over: the rate only ever rises, and falls at once at even distances.
+
+    Cyclic schedules fall as gently as they rise, and warm restarts fall gently and rise at once.
+    """
+    moves = np.diff(rate)
+    falls = np.flatnonzero(moves < -RESET * np.ptp(rate)) + 1
+    if len(falls) < ANEW or np.delete(moves, falls - 1).min() < -MOVE * float(rate.max()):
+        return ()
+    lengths = np.diff([0, *falls, len(rate)])
+    teeth = lengths[:-1]
+    even = np.ptp(teeth) <= 0.1 * float(teeth.mean()) + 1 and lengths[-1] <= 1.1 * float(teeth.mean()) + 1
+    if not even or teeth.min() < FEWEST_OF_TOOTH:
+        return ()
+    first = int(falls[0])
+    return (ScheduleFault("anew", first, len(rate) - 1, float(rate[first - 1]), float(rate[first])),)
 
 
 def _ups(rate: Floats, warm: int) -> tuple[ScheduleFault, ...]:

@@ -2,8 +2,8 @@
 
 What it detects:
     A rate of zero while training goes on; a climb to half as much again as the warmed-up peak; a reset in mid-course
-    (it falls at once and warms up again) or a jump upwards that no regular restart explains; a declared decay that
-    never comes.
+    (it falls at once and warms up again) or a jump upwards that no regular restart explains; a warm-up that begins anew
+    over and over; a declared decay that never comes.
 
 Why it matters:
     Where the schedule is wrong, whatever the loss does next is its effect. Where the loss does nothing, the run is
@@ -91,6 +91,8 @@ def _finding(signals: Signals, points: Curve, fault: ScheduleFault) -> Finding:
         + (f" (before: {fault.before:.3g})" if fault.onset else " of the run"),
         "climb": f"climbs from {fault.before:.3g} to {fault.after:.3g} from step {onset} on, after its warm-up",
         "reset": f"falls from {fault.before:.3g} to {fault.after:.3g} at step {onset} and warms up again",
+        "anew": f"falls back from {fault.before:.3g} to {fault.after:.3g} at step {onset} and from there on at even "
+        "distances, rising in between: its warm-up begins anew each time",
         "jump": f"jumps from {fault.before:.3g} to {fault.after:.3g} at step {onset}",
     }[fault.what]
     follows = _loss_follows(signals, before, end)
@@ -111,7 +113,7 @@ def _finding(signals: Signals, points: Curve, fault: ScheduleFault) -> Finding:
         end_step=None if to_the_end or lasting else end,
         recovery=recovery,
         severity="high" if follows is not None else "medium",
-        confidence=0.9 if fault.what in ("zero", "reset") or follows is not None else 0.75,
+        confidence=0.9 if fault.what in ("zero", "reset", "anew") or follows is not None else 0.75,
         summary=f"{points.name} {text}" + ("; the loss follows" if follows is not None else ""),
         evidence=tuple(evidence),
     )
