@@ -37,18 +37,20 @@ class Event:
     sequel: frozenset[str] = frozenset()
     lasts: bool = False
     recurs: int = 1
+    in_evaluations: bool = False  # lengths count evaluations rather than logged points
     slack: float = 2.0  # tolerance of the onset in logged points, beside a fifth of the length
 
     def inject(self, run: Run, rng: Rng, height: float, length: int) -> Labelled:
         """Put the event in; its label. The onset may be said as late as where the lift leaves the noise."""
         n, before = len(run.step), {role: values.copy() for role, values in run.values.items()}
-        first, last = int(0.35 * n), max(int(0.8 * n) - length, int(0.35 * n) + 1)
+        points = length * run.every if self.in_evaluations else length
+        first, last = int(0.35 * n), max(int(0.8 * n) - (2 if self.in_evaluations else 1) * points, int(0.35 * n) + 1)
         onsets = sorted(int(at) for at in rng.choice(np.arange(first, last), size=self.recurs, replace=False))
         for at in onsets:
             self.apply(run, Dose(at, height, length))
         cadence = int(run.step[1] - run.step[0])
         every = run.every if self.kind.startswith(("val-", "double")) else 1
-        tolerance = cadence * (self.slack * every + length / 5 + _hidden(run, before, onsets[0]))
+        tolerance = cadence * (self.slack * every + points / 5 + _hidden(run, before, onsets[0]))
         return Labelled(
             self.name,
             truths=tuple(
@@ -56,7 +58,7 @@ class Event:
                     self.kind,
                     (float(run.step[at]),),
                     tolerance,
-                    None if self.lasts else float(run.step[min(at + 2 * length + 10, n - 1)]),
+                    None if self.lasts else float(run.step[min(at + 2 * points + 10, n - 1)]),
                     self.also,
                 )
                 for at in onsets
@@ -126,29 +128,39 @@ def scale_falls(run: Run, dose: Dose) -> None:
     run.values["loss_scale"] = before
 
 
-def validation(run: Run, at: int) -> tuple[Floats, int]:
-    """Validation values and the index of the first one at or after point `at`."""
-    return run.values["val_loss"], -(-(at + 1) // run.every) - 1
+def lift_validation(run: Run, dose: Dose, shape: Callable[[int], Floats]) -> None:
+    """Lift validation from the level it has at the onset: a net rise, whatever it would have fallen by meanwhile.
+
+    `shape` is given the number of evaluations from the onset on; 1 means the full height, counted in widths of the
+    noise, or in per cent of the level where those are more: less than a few per cent changes no decision.
+    """
+    first = -(-(dose.at + 1) // run.every) - 1
+    values, healthy = run.values["val_loss"], run.validated
+    unit = max(0.3 * run.sigma, 0.01 * abs(float(healthy[first])))
+    lift = healthy[first] - healthy[first:] + dose.height * unit * shape(len(values) - first)
+    values[first:] += lift
 
 
 def overfit(run: Run, dose: Dose) -> None:
-    """Validation climbs to the end while training falls; `height` in widths of its noise."""
-    values, first = validation(run, dose.at)
-    values[first:] += dose.height * 0.3 * run.sigma * np.linspace(0, 1, len(values) - first + 1)[1:]
+    """Validation climbs to the end while training falls."""
+    lift_validation(run, dose, lambda n: np.linspace(0, 1, n + 1)[1:])
 
 
 def validation_jump(run: Run, dose: Dose) -> None:
-    """Validation stands higher from one evaluation on."""
-    values, first = validation(run, dose.at)
-    values[first:] += dose.height * 0.3 * run.sigma
+    """Validation stands higher from one evaluation on, and falls on from there."""
+    first = -(-(dose.at + 1) // run.every) - 1
+    unit = max(0.3 * run.sigma, 0.01 * abs(float(run.validated[first])))
+    run.values["val_loss"][first:] += dose.height * unit
 
 
 def validation_hump(run: Run, dose: Dose) -> None:
-    """Validation rises for `length` evaluations and falls below its first minimum."""
-    values, first = validation(run, dose.at)
-    up = np.sin(np.linspace(0, np.pi, 2 * dose.length))[: len(values) - first]
-    values[first : first + len(up)] += dose.height * 0.3 * run.sigma * up
-    values[first + len(up) :] -= 0.1 * dose.height * 0.3 * run.sigma
+    """Validation rises for `length` evaluations, and falls as long to below its first minimum."""
+
+    def up_and_down(n: int) -> Floats:
+        up = np.sin(np.linspace(0, np.pi, 2 * dose.length))
+        return np.append(up, np.full(n, -0.1))[:n]
+
+    lift_validation(run, dose, up_and_down)
 
 
 def resume(run: Run, dose: Dose) -> None:
@@ -201,7 +213,7 @@ EVENTS: tuple[Event, ...] = (
     Event("validation climbs", "val-divergence", (3, 6, 12, 25, 100), (100,), overfit, lasts=True, slack=4.0),
     Event("validation jumps", "val-jump", HEIGHTS, (1,), validation_jump, frozenset({"val-divergence"}), lasts=True),
     Event("double descent", "double-descent", (6, 12, 25, 100), (5, 10), validation_hump,
-          frozenset({"val-divergence", "val-jump"}), slack=4.0),
+          frozenset({"val-divergence", "val-jump"}), in_evaluations=True, slack=4.0),
     Event("resume", "resume-discontinuity", HEIGHTS, (5, 50), resume, frozenset({"instant-burst"}),
           frozenset({"instant-burst"})),
     Event("gradient explosion", "gradient-explosion", (3, 5, 10, 30, 100), (1, 5), explosion),

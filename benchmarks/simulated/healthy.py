@@ -27,12 +27,13 @@ def descent(rng: Rng, t: Floats) -> Floats:
 @dataclass(slots=True)
 class Run:
     """A run in the making: values by role, `sigma` the scale of the loss's noise, `every`: points from one validation
-    to the next, `lives`: process life of each point."""
+    to the next, `validated`: validation without its noise, `lives`: process life of each point."""
 
     step: Ints
     sigma: float
     every: int
     values: dict[str, Floats]
+    validated: Floats
     lives: NDArray[np.int32]
     config: dict[str, object] = field(default_factory=dict)
 
@@ -78,10 +79,10 @@ def make(nature: Nature, n: int, seed: int) -> Run:
     sigma = float(np.exp(rng.uniform(np.log(0.005), np.log(0.1)))) * max(float(np.median(np.abs(shape))), 1e-3)
     loss = nature.finish(shape + sigma * nature.noise(rng, n))
     every = max(1, n // 40)
-    validated = shape[every - 1 :: every]
+    validated = shape[every - 1 :: every] + 0.02 * np.abs(shape[every - 1 :: every])
     values = {
         "train_loss": loss,
-        "val_loss": validated + 0.02 * np.abs(validated) + 0.3 * sigma * rng.normal(size=len(validated)),
+        "val_loss": validated + 0.3 * sigma * rng.normal(size=len(validated)),
         "grad_norm": np.exp(rng.normal(-0.5, 0.3, n)) * (1 + 4 * np.exp(-30 * t)),
         "learning_rate": 3e-4 * nature.rate(t),
         "loss_scale": loss_scale(rng, n),
@@ -92,7 +93,7 @@ def make(nature: Nature, n: int, seed: int) -> Run:
     lives = np.zeros(n, dtype=np.int32)
     if seed % 2:
         lives[int(rng.uniform(0.1, 0.9) * n) :] = 1
-    return Run(step, sigma, every, values, lives)
+    return Run(step, sigma, every, values, validated, lives)
 
 
 # --- shapes ----------------------------------------------------------------------------------------------------------

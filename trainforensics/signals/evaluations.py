@@ -19,6 +19,7 @@ from trainforensics.signals.run import Signals
 MAX_POINTS = 100
 MAX_JUMP_POINTS = 400  # a jump needs neighbouring evaluations, so less may be condensed
 FEW, VERY_FEW = 12, 8  # evaluations below which second differences, and running medians, show mostly the shape
+HELD = 3  # rows that show one value: rounding alone repeats most values less often
 MAD_TO_SD = 1.4826  # of a normal distribution
 _TINY = float(np.finfo(np.float64).tiny)
 _HUGE = 1e100  # larger values would overflow when squared; a curve that holds them is another kind's business
@@ -63,7 +64,10 @@ class Rise:
 
 @dataclass(frozen=True, slots=True)
 class SecondDescent:
-    """A minimum, a broad peak and a second fall; positions in the condensed curve, levels of the curve."""
+    """A minimum, a broad peak and a second fall; positions in the condensed curve, levels of the curve.
+
+    `z` is the lesser of rise and fall in standard errors of the `noise` from evaluation to evaluation.
+    """
 
     first: int
     onset: int
@@ -73,17 +77,23 @@ class SecondDescent:
     top: float
     end: float
     z: float
+    noise: float
     relative: float
 
 
 @dataclass(frozen=True, slots=True)
 class Jump:
-    """A level change between two evaluations: the position of the first evaluation on the new level."""
+    """A level change between two evaluations: the position of the first evaluation on the new level.
+
+    `z`: the step in units of point noise and of the other steps; `kept_z`: the step between two parallel lines through
+    both sides in units of its standard error and of such steps elsewhere (0 at the start, where curves are no lines).
+    """
 
     at: int
     before: float
     after: float
     z: float
+    kept_z: float
     relative: float
 
 
@@ -104,6 +114,25 @@ def usable(curve: Curve) -> Curve:
     keep[keep] = np.abs(curve.value[keep]) < _HUGE
     keep &= _last_of_step(curve.step, keep)
     return curve.take(keep)
+
+
+def runs(value: Floats) -> tuple[Ints, Ints]:
+    """Where stretches of one repeated value begin, and their lengths; both of shape (stretches,)."""
+    starts = np.flatnonzero(np.append(True, np.diff(value) != 0)) if len(value) else np.empty(0, np.int64)
+    return starts, np.diff(np.append(starts, len(value)))
+
+
+def evaluated(curve: Curve) -> Curve:
+    """Without the rows that repeat the last evaluation until the next one, as loggers that write all they know do.
+
+    Where most values are held for `HELD` rows or more, the usual length of a stretch stands for one evaluation; a
+    longer stretch keeps its surplus, for an evaluation may be frozen as well.
+    """
+    starts, lengths = runs(curve.value)
+    usual = int(np.median(lengths[:-1])) if len(lengths) > HELD else 1  # the last one may be cut short
+    if usual < HELD:
+        return curve
+    return curve.take(np.concatenate([np.arange(s, s + n, usual) for s, n in zip(starts, lengths, strict=True)]))
 
 
 def _last_of_step(step: Ints, keep: Bools) -> Bools:
@@ -133,7 +162,7 @@ def is_whole(curve: Curve) -> bool:
 
 def validation_curves(signals: Signals, role: str = "val_loss") -> tuple[Curve, ...]:
     """Usable validation curves of a role: those without a domain first, then one a domain."""
-    curves = [usable(curve) for curve in signals.curves(role) if is_whole(curve)]
+    curves = [evaluated(usable(curve)) for curve in signals.curves(role) if is_whole(curve)]
     return tuple(sorted(curves, key=lambda curve: (curve.series.domain is not None, -len(curve))))
 
 
@@ -169,13 +198,17 @@ def condense(curve: Curve, max_points: int = MAX_POINTS) -> Condensed:
     index = np.arange(0, n, width, dtype=np.int64)
     blocks = (curve.value[i : i + width] for i in index)
     value = curve.value if width == 1 else np.array([np.median(block) for block in blocks])
-    noise = max(point_noise(value), point_noise(value, max(1, len(value) // 10)))
-    if len(value) >= FEW:  # noise often grows or shrinks over a run: the later half may be the noisier one
-        noise = max(noise, point_noise(value[len(value) // 2 :]))
-    elif n:
+    noise = max(_point_to_point(value), point_noise(value, max(1, len(value) // 10)))
+    if 0 < n < FEW:
         noise = min(noise, _wrong_way_noise(value))
     smooth = value if len(value) < VERY_FEW else smooth3(value)
     return Condensed(index, curve.step[index], value, smooth, noise)
+
+
+def _point_to_point(value: Floats) -> float:
+    """Noise between neighbours; it often grows or shrinks over a run, and the later half may be the noisier one."""
+    whole = point_noise(value)
+    return max(whole, point_noise(value[len(value) // 2 :])) if len(value) >= FEW else whole
 
 
 def _wrong_way_noise(value: Floats) -> float:
@@ -223,10 +256,10 @@ def _last_level(value: Floats) -> float:
     return float(np.median(value[-3:]))
 
 
-def _level_error(curve: Condensed, *levels: float) -> float:
+def _level_error(noise: float, *levels: float) -> float:
     """Standard error of the difference of two levels of three evaluations each; never zero."""
     smallest = max(1e-9 * max(abs(level) for level in levels), _TINY)
-    return max(curve.noise * math.sqrt(2 / 3), smallest)
+    return max(noise * math.sqrt(2 / 3), smallest)
 
 
 def sustained_rise(curve: Condensed, min_after: int = 3) -> Rise | None:
@@ -236,7 +269,7 @@ def sustained_rise(curve: Condensed, min_after: int = 3) -> Rise | None:
         return None
     best = int(np.argmin(curve.smooth[: n - min_after]))
     low, level = float(curve.smooth[best]), _last_level(curve.value[best + 1 :])
-    error = _level_error(curve, low, level)
+    error = _level_error(curve.noise, low, level)
     scale = scale_of(curve.value)
     if not level > low or scale <= 0:
         return None
@@ -322,11 +355,13 @@ def second_descent(curve: Condensed, min_side: int = 3) -> SecondDescent | None:
     wide = int(raised[first : second + 1].sum())
     if wide < min_side:
         return None
-    error = _level_error(curve, low, top)
+    noise = curve.noise
+    if n >= FEW:  # longer lags would measure the hump itself
+        noise = max(_point_to_point(curve.value), point_noise(curve.value[first : second + 1]))
+    error = _level_error(noise, low, top)
     onset = _rise_onset(curve, first, peak, low)
-    return SecondDescent(
-        first, onset, peak, second, low, top, end, z=min(top - low, top - end) / error, relative=(top - low) / scale
-    )
+    z, relative = min(top - low, top - end) / error, (top - low) / scale
+    return SecondDescent(first, onset, peak, second, low, top, end, z, noise, relative)
 
 
 def level_jump(curve: Condensed, min_side: int = 3) -> Jump | None:
@@ -355,7 +390,13 @@ def level_jump(curve: Condensed, min_side: int = 3) -> Jump | None:
     elsewhere = (np.abs(np.arange(len(at)) - k) > 1) & (at >= min(n // 5, at[k]))  # start-up may do anything
     others = np.abs(excess[elsewhere])
     unrest = float(others.max()) if len(others) else 0.0
-    noise = max(point_noise(v) * math.sqrt(2), unrest / 3, 1e-9 * float(np.abs(v).max()), _TINY)
+    least = max(1e-9 * float(np.abs(v).max()), _TINY)
+    settled = n // 4 if n >= 16 and at[k] >= n // 4 else 0  # the bend of a steep start is no noise
+    point = point_noise(v[settled:])
+    noise = max(point * math.sqrt(2), unrest / 3, least)
+    step, error = _fitted_steps(v, at, side)
+    far = np.abs(step / error)[(np.abs(np.arange(len(at)) - k) >= side) & (at >= min(n // 5, at[k]))]
+    kept_noise = max(point, float(far.max()) / 3.5 if len(far) else 0.0, least)
     scale = scale_of(v)
     level_before = float(before[k] + drift[k] * min(side, at[k]) / 2)
     return Jump(
@@ -363,8 +404,45 @@ def level_jump(curve: Condensed, min_side: int = 3) -> Jump | None:
         before=level_before,
         after=float(after[k]),
         z=float(size[k]) / noise,
+        kept_z=abs(float(step[k] / error[k])) / kept_noise if at[k] >= n // 4 else 0.0,
         relative=float(size[k]) / scale if scale > 0 else 0.0,
     )
+
+
+def outlying(curve: Curve, gap: float, size: float, most: int = 2) -> Ints:
+    """Positions of the one to `most` evaluations that stand `gap` times as far above their neighbours as all others do.
+
+    Heights are measured against the median of five; where all values are positive in logarithms, for the errors of a
+    curve that falls over decades are proportional. `size` is the least height against the level. The first three
+    evaluations may do anything.
+    """
+    value, n = curve.value, len(curve)
+    positive = bool(np.all(value > 0))
+    shown = np.log(value) if positive else value
+    around = np.array([np.median(shown[max(0, min(i - 2, n - 5)) : max(0, min(i - 2, n - 5)) + 5]) for i in range(n)])
+    height = shown - around
+    height[: min(3, n)] = 0.0
+    order = np.argsort(height)[::-1]
+    least = math.log1p(size) if positive else size * scale_of(value)
+    for count in range(1, min(most, n - 1) + 1):
+        lowest, rest = height[order[count - 1]], height[order[count]]
+        if lowest >= max(gap * rest, least, 6 * point_noise(np.delete(shown, order[:count]))):
+            return np.sort(order[:count])
+    return np.empty(0, np.int64)
+
+
+def _fitted_steps(value: Floats, at: Ints, side: int) -> tuple[Floats, Floats]:
+    """Steps between parallel least-squares lines left and right of each place, and their errors for unit noise."""
+    step, error = np.empty(len(at)), np.empty(len(at))
+    for i, k in enumerate(at):
+        r = min(side, int(k), len(value) - int(k))
+        x = np.arange(r) - (r - 1) / 2
+        left, right = value[k - r : k], value[k : k + r]
+        spread = 2 * float(x @ x)
+        slope = float(x @ left + x @ right) / spread
+        step[i] = right.mean() - left.mean() - slope * r
+        error[i] = math.sqrt(2 / r + r * r / spread)
+    return step, error
 
 
 def level_up_to(curve: Curve | None, step: Ints) -> Floats:

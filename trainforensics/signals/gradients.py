@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -174,9 +174,22 @@ def collapse(signals: Signals) -> Collapse | None:
     return signals.derive(("collapse",), lambda: _collapse(signals) or _layer_collapse(signals))
 
 
+def _whole_norm(signals: Signals) -> Curve | None:
+    """The global gradient norm: as logged, else from the norms of at least three layers."""
+    logged = signals.curve("grad_norm")
+    layers = signals.layers("grad_norm") if logged is None else None
+    if layers is None or len(layers.rows) < 3:
+        return logged
+    template = next(c for c in signals.curves("grad_norm") if c.series == layers.rows[0])
+    at = np.searchsorted(template.step, layers.step, side="right") - 1
+    series = replace(template.series, layer=None, name=f"gradient norm of {len(layers.rows)} layers")
+    total = np.sqrt(np.sum(layers.value**2, axis=0))
+    return Curve(series, layers.step, total, template.time[at], template.segment[at])
+
+
 @np.errstate(all="ignore")
 def _collapse(signals: Signals) -> Collapse | None:
-    curve = signals.curve("grad_norm")
+    curve = _whole_norm(signals)
     if curve is None:
         return None
     curve = curve.take(curve.finite & (curve.value >= 0))

@@ -75,3 +75,11 @@ def test_noise_alone_is_none(n: int) -> None:
 def test_few_evaluations_are_not_judged() -> None:
     outcome = double_descent.detect(make_signals({"val_loss": [1.0, 2.0, 1.0]}), PARAMS)
     assert isinstance(outcome, NotApplicable)
+
+
+@pytest.mark.parametrize("noise", [0.02, 0.05])
+def test_a_hump_over_a_few_evaluations_is_not_taken_for_noise(noise: float) -> None:
+    value = 1 + 0.5 * np.exp(-np.linspace(0, 20, 40)) + noise / 4 * np.random.default_rng(2).standard_normal(40)
+    value[15:25] += 12 * noise / 4 * np.sin(np.linspace(0, np.pi, 10))
+    value[25:] -= noise
+    assert len(findings(make_signals([make_curve(value, "val_loss"), training(40)]))) == 1

@@ -85,3 +85,19 @@ def test_a_scale_a_noisy_set_and_a_rounded_plateau_are_none() -> None:
     for value in (falling(), scaled, noisy, rounded):
         assert not findings(make_signals([evaluation(value), training()]))
     assert not findings(make_signals([evaluation(negative), make_curve(-training().value, "train_loss")]))
+
+
+def test_a_column_that_repeats_the_last_evaluation_is_not_frozen() -> None:
+    held = np.repeat(falling()[:5], EVERY * N // 5)
+    assert not findings(make_signals([make_curve(held, "val_loss", series_id=1), training()]))
+    held[EVERY * N // 5 :] = held[EVERY * N // 5]
+    held[: EVERY * N // 5] = np.repeat(falling()[:10], EVERY * N // 50)
+    assert findings(make_signals([make_curve(held, "val_loss", series_id=1), training()]))
+
+
+def test_a_best_value_so_far_starts_at_infinity() -> None:
+    value = falling()
+    value[0] = np.inf
+    assert not findings(make_signals([evaluation(value), training()]))
+    value[5] = np.inf
+    assert findings(make_signals([evaluation(value), training()]))[0].occurrences == (120,)

@@ -61,7 +61,32 @@ def test_noise_is_none(n: int, noise: float) -> None:
         assert not findings(make_signals([validation(fall(n, noise, seed)), training(n)]))
 
 
-def test_an_outlier_and_a_ramp_are_none() -> None:
+@pytest.mark.parametrize("n", [20, 60, 300])
+def test_one_or_two_evaluations_far_above_all_others(n: int) -> None:
+    value = fall(n)
+    value[n // 2] += 10
+    assert [f.onset_step for f in findings(make_signals([validation(value), training(n)]))] == [EVERY * (n // 2 + 1)]
+    value[n // 2 + 2] += 8
+    assert len(findings(make_signals([validation(value), training(n)]))[0].occurrences) == 2
+    value[[4, n // 2 - 3, n // 2 + 5]] += 6  # a noisy set
+    assert not findings(make_signals([validation(value), training(n)]))
+
+
+def test_an_outlier_that_training_shares_is_none() -> None:
+    value, train = fall(20), training(20).value
+    value[10] += 10
+    train[10 * EVERY : 11 * EVERY] += 8
+    assert not findings(make_signals([validation(value), make_curve(train, "train_loss")]))
+
+
+@pytest.mark.parametrize("noise", [0.1, 0.3, 0.6])
+def test_a_noisy_set_is_none(noise: float) -> None:
+    for seed in range(25):
+        value = fall(60, 0.0) * np.exp(noise * np.random.default_rng(seed).standard_normal(60))
+        assert not findings(make_signals([validation(value), training(60)]))
+
+
+def test_a_small_outlier_and_a_ramp_are_none() -> None:
     outlier, ramp = fall(20), fall(20)
     outlier[10] += 1
     ramp[8:] += np.linspace(0, 1, 12)

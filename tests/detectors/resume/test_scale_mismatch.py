@@ -53,3 +53,25 @@ def test_healthy_curves_are_silent() -> None:
         overfit = np.linspace(1, 3, N // EVERY)
         validation = make_curve(loss(seed)[::EVERY] * overfit, "val_loss", step=np.arange(1, N, EVERY), series_id=1)
         assert not findings(make_signals([make_curve(loss(seed)), validation]))
+
+
+def test_a_loss_that_comes_back_is_none() -> None:
+    value = loss()
+    value[250:] *= 1 + np.exp(-np.arange(N - 250) / 40)
+    assert not findings(make_signals({"train_loss": value}))
+
+
+def test_a_fall_that_learning_explains_is_none() -> None:
+    value, epoch = loss(), np.arange(N) / 62.5
+    value[250:] /= 7
+    assert findings(make_signals({"train_loss": value}))
+    assert not findings(make_signals({"train_loss": value, "epoch": epoch}))
+    rate = np.full(N, 1e-3)
+    rate[250:] = 1e-4
+    assert not findings(make_signals({"train_loss": value, "learning_rate": rate}))
+
+
+def test_a_ratio_that_is_near_no_whole_number_is_none() -> None:
+    value = loss()
+    value[250:] *= 6.5
+    assert not findings(make_signals({"train_loss": value}))

@@ -14,8 +14,9 @@ Evidence:
 
 False positives:
     Ordinary noise of each rank's own batch, constant differences between ranks' data, shards with levels of their own:
-    they are the spread that is judged against. A single odd point is data noise. Ranks of sharded models differ in
-    gradient and parameter norm from the start and count only where they were equal before.
+    they are the spread that is judged against, and a rank that was apart from the start is a remark (low), for its data
+    may be other data by design. A single odd point is data noise. Ranks of sharded models differ in gradient and
+    parameter norm from the start and count only where they were equal before.
 
 Example:
     From step 400 on the loss of rank 2 is 0.27 above the middle rank's; blocks of points ordinarily differ by 0.04.
@@ -128,7 +129,7 @@ def _finding(told: list[tuple[str, Matrix, RankDeparture]]) -> Finding:
         onset_interval=(int(step[max(left.first - 1, 0)]), onset),
         confidence=round(min(0.95, 0.55 + 0.02 * min(left.z, 15.0) + 0.1 * len(others) - (0.0 if known else 0.15)), 2),
         summary=text,
-        severity="medium" if left.from_start or not known else None,
+        severity="low" if left.from_start else None if known else "medium",
         end_step=int(step[left.last]) if left.ended else None,
         recovery="recovered" if left.ended else "unrecovered",
         scope=Scope(rank=series.rank if known else None),

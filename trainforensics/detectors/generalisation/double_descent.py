@@ -51,11 +51,11 @@ META = Meta(
     needs=("val_loss|val_metric",),
     uses=("train_loss",),
     params=(
-        Param("z", 6.0, "rise and second fall in standard errors, as for val-divergence"),
-        Param("trend_p", 0.01, "Mann-Kendall level of rise and fall; convention"),
+        Param("z", 8.0, "rise and fall in standard errors; 2 in 1,000 healthy curves that wander reach it (simulated)"),
+        Param("trend_p", 0.05, "Mann-Kendall level of rise and fall: 4 evaluations in order can reach it"),
         Param("rise", 0.05, "height of the hump against the level; as for val-divergence"),
         Param("undone", 0.5, "share of the rise that the second fall must undo"),
-        Param("rival", 0.5, "another hump of this share of the height makes it an oscillation"),
+        Param("rival", 0.3, "another hump of this share of the height makes it an oscillation"),
     ),
 )
 
@@ -123,7 +123,7 @@ def _finding(curve: Curve, points: Condensed, hump: SecondDescent, train: Curve 
             peak,
             top,
             low,
-            f"peak, median of {at_top}, {hump.z:.0f} standard errors out (noise {points.noise:.2g})",
+            f"peak, median of {at_top}, {hump.z:.0f} standard errors out (noise {hump.noise:.2g})",
         ),
         Evidence(curve.name, last, end, top, f"median of {at_end}"),
     ]
@@ -141,7 +141,7 @@ def _finding(curve: Curve, points: Condensed, hump: SecondDescent, train: Curve 
         peak_step=peak,
         end_step=int(points.step[hump.second]),
         recovery="recovered" if gain >= 0 else "partial",
-        confidence=round(min(0.95, 0.6 + 0.02 * (hump.z - 6)) * known, 2),
+        confidence=round(min(0.95, 0.6 + 0.02 * (hump.z - 8)) * known, 2),
         scope=Scope(domain=curve.series.domain),
         summary=f"{curve.name} went {low:.4g} ({at_low}) -> {top:.4g} ({at_top}) -> {end:.4g} ({at_end}) "
         f"while training kept improving; {lesson}",

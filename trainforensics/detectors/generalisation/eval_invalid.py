@@ -33,7 +33,16 @@ from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome, Scope
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.curve import Bools, Floats, Ints
-from trainforensics.signals.evaluations import MAX_JUMP_POINTS, condense, is_whole, level_up_to, point_noise, usable
+from trainforensics.signals.evaluations import (
+    MAX_JUMP_POINTS,
+    condense,
+    evaluated,
+    is_whole,
+    level_up_to,
+    point_noise,
+    runs,
+    usable,
+)
 
 META = Meta(
     kind=KINDS["eval-invalid"],
@@ -77,7 +86,7 @@ def _fault(curve: Curve, train: Curve, signals: Signals, params: Params) -> _Fau
     fault = _not_finite(curve, train, signals)
     if fault is not None or curve.series.role != "val_loss":
         return fault
-    clean = usable(curve)
+    clean = evaluated(usable(curve))
     level = _training_level(train, clean)
     positive = bool(np.all(train.value[train.finite] > 0))
     for judge in (_frozen, _impossible, _wild) if positive else (_frozen,):
@@ -96,7 +105,7 @@ def _training_level(train: Curve, clean: Curve) -> Floats:
 
 def _not_finite(curve: Curve, train: Curve, signals: Signals) -> _Fault | None:
     """Evaluations that are not finite although training was, from the evaluation before to the one after."""
-    bad = ~curve.finite
+    bad = ~curve.finite & ~_not_yet(curve)
     if not bad.any():
         return None
     first = np.append(-np.inf, curve.step[:-1].astype(np.float64))
@@ -110,12 +119,16 @@ def _not_finite(curve: Curve, train: Curve, signals: Signals) -> _Fault | None:
     return _Fault(curve, bad, share, 0.9 if bad.sum() > 1 else 0.75)
 
 
+def _not_yet(curve: Curve) -> Bools:
+    """Infinities before the first number: where a best value so far starts, or a perplexity still overflows."""
+    return np.asarray(np.isinf(curve.value) & (np.cumsum(curve.finite) == 0) & curve.finite.any())
+
+
 def _frozen(curve: Curve, level: Floats, params: Params) -> _Fault | None:
     """The longest stretch of one repeated value, if training moved over it."""
     if len(curve) < params["frozen"]:
         return None
-    starts = np.flatnonzero(np.append(True, np.diff(curve.value) != 0))
-    lengths = np.diff(np.append(starts, len(curve)))
+    starts, lengths = runs(curve.value)
     begin, length = int(starts[lengths.argmax()]), int(lengths.max())
     over = level[begin : begin + length]
     over = over[np.isfinite(over)]

@@ -2,7 +2,8 @@
 
 What it detects:
     One step in the validation loss (or, where no loss is logged, a validation metric), up or down, that is done between
-    two neighbouring evaluations, stays, and has no counterpart in the training loss.
+    two neighbouring evaluations, stays, and has no counterpart in the training loss. Or one or two single evaluations
+    that stand far above all others.
 
 Why it matters:
     Models do not change like that; evaluations do. A new evaluation set, tokeniser, prompt or preprocessing makes
@@ -13,8 +14,8 @@ Evidence:
     the training loss over the same evaluations.
 
 False positives:
-    Learning-rate steps, restarts and data switches move training too. A lone outlier does not stay. The steep start of
-    a curve is compared with its own neighbouring steps.
+    Learning-rate steps, restarts and data switches move training too. A noisy set has many outliers, not one or two.
+    The steep start of a curve is compared with its own neighbouring steps.
 
 Example:
     Validation loss 2.12 at step 550 and 2.64 at 600, training loss 2.09 throughout.
@@ -33,6 +34,7 @@ from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome, Scope
 from trainforensics.signals import Curve, Signals
+from trainforensics.signals.curve import Ints
 from trainforensics.signals.evaluations import (
     MAX_JUMP_POINTS,
     Condensed,
@@ -40,6 +42,7 @@ from trainforensics.signals.evaluations import (
     condense,
     level_jump,
     level_up_to,
+    outlying,
     point_noise,
     validation_curves,
 )
@@ -54,7 +57,16 @@ META = Meta(
             7.0,
             "step in units of noise and unrest; 1 in 400 healthy curves reached it (simulated)",
         ),
+        Param("z_step", 5.0, "a smaller step counts where parallel lines through both sides lie far enough apart"),
+        Param(
+            "z_kept",
+            4.0,
+            "so many standard errors; both together: no further alarm in 1,800 healthy curves",
+        ),
         Param("size", 0.02, "step against the level; smaller ones do not change a decision"),
+        Param("lone", 2.0, "times the next highest evaluation above its neighbours; tails do not leave such gaps"),
+        Param("lone_size", 1.5, "height of a lone evaluation against the level; smaller ones may be a noisy set"),
+        Param("lone_points", 12.0, "evaluations that show how high they ordinarily stand out"),
         Param("train_share", 0.25, "training may move by this share of the validation step"),
         Param("train_z", 4.0, "or by this many of its own standard errors"),
     ),
@@ -75,9 +87,64 @@ def detect(signals: Signals, params: Params) -> Outcome:
 
 
 def _judge(curve: Curve, train: Curve | None, params: Params) -> Finding | None:
+    return _step(curve, train, params) or _lone(curve, train, params)
+
+
+def _lone(curve: Curve, train: Curve | None, params: Params) -> Finding | None:
+    """One or two evaluations far above all others, and back at once, while training is quiet."""
+    if curve.series.role != "val_loss" or len(curve) < params["lone_points"]:
+        return None
+    at = outlying(curve, params["lone"], params["lone_size"])
+    if not len(at) or not _quiet(train, curve, at, params):
+        return None
+    first, worst = int(at[0]), int(at[np.argmax(curve.value[at])])
+    onset, end = int(curve.step[first]), int(curve.step[min(int(at[-1]) + 1, len(curve) - 1)])
+    around = float(np.median(np.delete(curve.value, at)[max(0, first - 3) : first + 3]))
+    steps = " and ".join(str(int(step)) for step in curve.step[at])
+    text = f"{curve.name} stands at {curve.value[worst]:.4g} at step {curve.step[worst]} between evaluations of about"
+    return Finding(
+        kind="val-jump",
+        series=curve.name,
+        role="val_loss",
+        onset_step=onset,
+        onset_interval=(int(curve.step[max(first - 1, 0)]), onset),
+        occurrences=tuple(int(step) for step in curve.step[at]),
+        peak_step=int(curve.step[worst]),
+        end_step=end,
+        recovery="recovered",
+        severity="medium",
+        confidence=0.75,
+        scope=Scope(domain=curve.series.domain),
+        summary=f"{text} {around:.4g}, and comes back; training is quiet"
+        + (f" (such evaluations: {steps})" if len(at) > 1 else ""),
+        evidence=tuple(
+            Evidence(curve.name, int(curve.step[i]), float(curve.value[i]), around, "evaluation far above all others")
+            for i in at
+        ),
+    )
+
+
+def _quiet(train: Curve | None, curve: Curve, at: Ints, params: Params) -> bool:
+    """Whether the training loss rises far less, in proportion, over the stretches that end at these evaluations."""
+    level = level_up_to(train, curve.step)
+    known = level[np.isfinite(level)]
+    if len(known) < params["lone_points"] / 2:
+        return False
+    for i in at:
+        near = np.setdiff1d(np.arange(max(0, i - 3), min(len(curve), i + 4)), at)
+        usual, height = float(np.median(level[near])), float(curve.value[i] / np.median(curve.value[near]) - 1)
+        allowed = max(params["train_share"] * abs(height * usual), params["train_z"] * point_noise(known))
+        if not level[i] - usual <= allowed:
+            return False
+    return True
+
+
+def _step(curve: Curve, train: Curve | None, params: Params) -> Finding | None:
     points = condense(curve, MAX_JUMP_POINTS)
     jump = level_jump(points)
-    if jump is None or jump.z < params["z"] or jump.relative < params["size"]:
+    if jump is None or jump.relative < params["size"]:
+        return None
+    if jump.z < params["z"] and (jump.z < params["z_step"] or jump.kept_z < params["z_kept"]):
         return None
     move = _training_move(train, points, jump)
     if move is not None:
@@ -132,7 +199,7 @@ def _finding(curve: Curve, points: Condensed, jump: Jump, move: tuple[float, flo
         occurrences=(onset,),
         peak_step=onset,
         recovery="unrecovered",
-        confidence=round(min(0.95, 0.6 + 0.02 * (jump.z - 7)) * (1.0 if move is not None else 0.7), 2),
+        confidence=round(min(0.95, 0.6 + 0.02 * max(jump.z - 7, 0.0)) * (1.0 if move is not None else 0.7), 2),
         scope=Scope(domain=curve.series.domain),
         summary=f"{curve.name} changed by {change:+.3g} between steps {last} and {onset} "
         f"({jump.before:.4g} -> {jump.after:.4g}) and stayed; {quiet}",

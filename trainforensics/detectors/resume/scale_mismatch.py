@@ -14,8 +14,9 @@ Evidence:
     configuration with that value.
 
 False positives:
-    Losses that really double do not double their noise at once, nor stay at a whole multiple. Validation above training
-    by dropout, packing or over-fitting is no constant whole number.
+    Losses that really double do not double their noise at once, nor go on at the same slope, in proportion, as before.
+    A fall where an epoch ends, or a step where the learning rate moves, may be learning. Validation above training by
+    dropout, packing or over-fitting is no constant whole number.
 
 Example:
     The loss goes from 1.21 to 4.86 between steps 500 and 505, 4.0 times, and falls on from there.
@@ -44,9 +45,11 @@ from trainforensics.signals.steps import lasting_steps
 META = Meta(
     kind=KINDS["scale-mismatch"],
     needs=("train_loss",),
-    uses=("val_loss",),
+    uses=("val_loss", "learning_rate", "epoch"),
     params=(
         Param("whole", 0.04, "distance of the ratio from a whole number; levels are known to a few per cent"),
+        Param("unnamed", 0.12, "the same in full where no setting has that value: a quarter of all ratios lie as near"),
+        Param("bend", 0.35, "change of slope over 32 points, in logarithms, that the noise need not explain"),
         Param("steady", 0.015, "the same against validation, where many evaluations average"),
         Param("largest", 64.0, "largest multiple looked for; beyond it every ratio is near a whole number"),
         Param("noise", 1.7, "factor by which the noise may miss the multiple; it is known from 32 points a side"),
@@ -88,12 +91,19 @@ def _steps(signals: Signals, loss: Curve, params: Params) -> Iterator[Finding]:
         before, after = loss.value[max(0, at - SIDE) : at], loss.value[at : at + SIDE]
         ratio = float(np.median(after[:8]) / np.median(before[-8:]))
         k = _whole(ratio, params["whole"], params)
-        if k is None or len(before) < 8 or len(after) < 8:
+        if k is None or len(before) < SIDE // 2 or len(after) < SIDE // 2:
+            continue
+        named = _named(signals, k)
+        drift, goes_on = _course(before, after, params["bend"])
+        exact = float(np.median(after) / np.median(before)) * math.exp(-drift * (len(before) + len(after)) / 2)
+        if not goes_on or (not named and abs(max(exact, 1 / exact) - k) > params["unnamed"]):
             continue
         grown = point_noise(after) / max(point_noise(before), 1e-12)
         if abs(math.log(max(grown, 1e-12) / ratio)) > math.log(params["noise"]):
             continue
-        step, named = int(loss.step[at]), _named(signals, k)
+        if not named and _learnt(signals, loss, at, ratio):
+            continue
+        step = int(loss.step[at])
         way = f"{k} times" if ratio > 1 else f"a {k}th of"
         rows = (
             Evidence(loss.name, step, float(np.median(after[:8])), float(np.median(before[-8:])), f"ratio {ratio:.3f}"),
@@ -101,6 +111,39 @@ def _steps(signals: Signals, loss: Curve, params: Params) -> Iterator[Finding]:
         )
         summary = f"{loss.name} is {way} its former level from step {step} on ({ratio:.3f}), noise included{named}"
         yield _finding(loss, step, int(loss.step[at - 1]), 0.9 if named else 0.8, summary, rows)
+
+
+def _course(before: Floats, after: Floats, bend: float) -> tuple[float, bool]:
+    """Slope of the logarithm per point, and whether it is the same on both sides: a factor does not bend the course.
+
+    A model that was hurt comes back instead, and one that has learnt something learns on.
+    """
+    slopes = [float(np.log(np.median(side[-8:]) / np.median(side[:8]))) / (len(side) - 8) for side in (before, after)]
+    noise = max(point_noise(np.log(side)) for side in (before, after))
+    error = 1.2533 * noise * math.sqrt(2 / 8) * math.sqrt(2) / (SIDE - 8)
+    return sum(slopes) / 2, abs(slopes[1] - slopes[0]) <= max(bend / SIDE, 3 * error)
+
+
+def _learnt(signals: Signals, loss: Curve, at: int, ratio: float) -> bool:
+    """Whether the learning rate moves there, or a fall lies where an epoch ends: then the model itself has changed."""
+    first, last = int(loss.step[max(at - 3, 0)]), int(loss.step[min(at + 1, len(loss) - 1)])
+    rate = signals.curve("learning_rate")
+    if rate is not None:
+        near = rate.value[(rate.step >= first) & (rate.step <= last) & (rate.value > 0)]
+        if len(near) and near.max() > 1.5 * near.min():
+            return True
+    return ratio < 1 and _epoch_ends(signals, first, last, int(loss.step[-1]))
+
+
+def _epoch_ends(signals: Signals, first: int, last: int, total: int) -> bool:
+    """Whether an epoch ends between two steps: as logged, else where a whole number of equal epochs would end."""
+    logged = signals.curve("epoch")
+    epoch = usable(logged) if logged is not None else None
+    if epoch is not None and min(epoch.at(first), epoch.at(last)) >= 0:
+        before, after = float(epoch.value[epoch.at(first)]), float(epoch.value[epoch.at(last)])
+        return math.floor(after + 0.02) > math.floor(before - 0.02)  # logged epochs are rounded
+    slack = 0.01 * total
+    return any(first - slack <= total * k / n <= last + slack for n in (2, 3, 4, 5) for k in range(1, n))
 
 
 def _against_validation(signals: Signals, loss: Curve, params: Params) -> Iterator[Finding]:
