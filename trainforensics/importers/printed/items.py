@@ -29,7 +29,8 @@ SPLITS = {"train": False, "training": False} | dict.fromkeys(
 )  # fmt: skip
 
 _SEPARATOR = re.compile(
-    r"[|,;\t{}]|\s{2,}|\s-+\s|\s[·:]\s|(?i:done|finished|completed?|ended)[.:!]\s|[)\]](?=\s*[A-Za-z'\"])|(?<=\w)%(?=\s)|/(?=[a-z_]+=$)|(?:^|(?<=\s))\*+\s"
+    r"[|,;\t{}]|\s{2,}|\s-+\s|\s[·:]\s|(?i:done|finished|completed?|ended)[.:!]\s"
+    r"|\.(?=(?i:iter(?:ation)?|step|epoch|episode)$)|[)\]](?=\s*[A-Za-z'\"])|(?<=\w)%(?=\s)|/(?=[a-z_]+=$)|(?:^|(?<=\s))\*+\s"
 )
 _SYMBOLS = re.compile(r"^\W+")
 _RIGHT = " \t\"'`:=[(~"
@@ -43,7 +44,7 @@ _SECTION = re.compile(r"\[(\w+)\]|(?<![\w-])(\w+)(?: set| results?)?\s?:\s*$")
 _LETTER = re.compile(r"[^\W\d]")
 _LONGEST_NAME = 72
 _ATTACHED_UNIT = re.compile(r"[A-Za-zµ%/]+(?=[\s,|;)\]}]|$)(?!=)")
-_UNIT_BEHIND = re.compile(r"%?\s*([A-Za-z][\w/%]*(?: [A-Za-z/][\w/]*){0,2})\s*(?=[|,;]|$)")
+_UNIT_BEHIND = re.compile(r"%?\s*([A-Za-z][\w/%]*(?: [A-Za-z/][\w/]*){0,2})(?=\s*(?:[|,;\t]|$))")
 _IN_LIST = re.compile(r"[\s,()\[]*$")
 
 Kind = Literal["step", "epoch", "inner", "rank", "value", "average"]

@@ -16,7 +16,7 @@ from trainforensics.importers.printed.settings import settings_of
 from trainforensics.importers.printed.shapes import Shape, learn
 from trainforensics.importers.printed.tables import Tables
 from trainforensics.importers.printed.text import Listing, pieces, plain
-from trainforensics.importers.printed.tokens import number_of, prefix_of
+from trainforensics.importers.printed.tokens import number_of
 from trainforensics.importers.rows.axes import logging_interval, logging_interval_beside
 from trainforensics.model import Event
 
@@ -35,6 +35,7 @@ _OPEN_DICTIONARY = re.compile(r"\{['\"][\w/ .@-]+['\"]:\s[^{}]*,\s*$")
 _LABELLED = re.compile(r"\s*[^\s\d:][^:]{0,60}:\s+[-+]?\d")
 _LONGEST_DICTIONARY = 100  # lines
 _SUMMARY_LINE = re.compile(r"\s+\w+\s+=\s")
+_LONGEST_LEAD = 120  # of what stands before a record
 _NOT_RECORDS = ("wandb:", "Averaged stats")
 _CONTINUED = re.compile(r"Continuing training from global step (\d+)")
 _MOST_SHAPES, _MOST_FRONT, _MOST_UNKNOWN = 400, 8, 20_000
@@ -180,7 +181,7 @@ class Reader:
         """A line of no known shape: a record of a new shape, part of a table, or text. What is left of it."""
         if self._listing.holds(line) and not (self._listing.may_end_with(line) and isinstance(learn(line), Shape)):
             return ""
-        if self._open or _OPEN_DICTIONARY.search(line):
+        if self._open or ("{" in line and _OPEN_DICTIONARY.search(line)):
             return self._dictionary(line, number)
         row = self._tables.line_of(line)
         if row is not None or (row := endless_bar(line)) is not None:
@@ -190,7 +191,7 @@ class Reader:
             return ""
         if (rest := self._learns(line, number)) is not None:
             return rest
-        if not _LABELLED.match(line):
+        if self._header and not _LABELLED.match(line):
             self._header = ""
         self._text(line, number)
         return ""
@@ -218,7 +219,7 @@ class Reader:
         """What is left to read if a line begins with a record of a new shape; None if it does not."""
         self._in_summary = bool(_SUMMARY_BEGINS.search(line) or (self._in_summary and _SUMMARY_LINE.match(line)))
         low = line.lower()
-        if self._in_summary or line[prefix_of(line).end :].lstrip().startswith(_NOT_RECORDS):
+        if self._in_summary or any(words in line[:_LONGEST_LEAD] for words in _NOT_RECORDS):
             return None
         if not self._header and not (any(word in low for word in _WORDS) and _HINT.search(low)):
             return None

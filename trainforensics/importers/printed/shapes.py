@@ -50,6 +50,7 @@ _QUOTED = re.compile(r"\s*[\"']\w+[\"']\s*:")  # a line of a document: `"score":
 _IDENTIFIER = re.compile(r"[a-z]+(?:_[a-z]+)+")  # "train_loss 0.5" needs no mark between
 _LONGEST_RECORD = 16_384
 _MOST_WORDS = 8
+_MOST_NUMBERS = 600
 _TAIL, _MOST_ITEMS = 12, 24  # of a record that does not say its step
 _NO_TRUST = len(STEP_TRUST)
 
@@ -120,7 +121,7 @@ def learn(line: str, *, bar: bool = False, header: str = "", counted: bool = Fal
     items = find_items(line, start, end)
     if isinstance(items, int):
         return items if brace is None else None
-    if not (items and (bar or brace or not _is_prose(line, items))):
+    if not (0 < len(items) <= _MOST_NUMBERS and (bar or brace or not _is_prose(line, items))):
         return None
     _name_counts(line, items, start)
     _share_lead(items)
@@ -135,7 +136,7 @@ def learn(line: str, *, bar: bool = False, header: str = "", counted: bool = Fal
             )
     shape.bar = not (items[0].name and items[0].share) and _KERAS.match(line, start) is not None
     _classify(shape, line, items, start)
-    if header and shape.step and shape.step_name != header:
+    if header and shape.step_name not in {"", header}:
         _take_back_step(shape, items)
     _number_groups(shape, items, prefix)
     shape.summary = shape.dictionary and bool(shape.names & _SUMMARY)
@@ -164,9 +165,11 @@ def _dictionary(line: str, start: int) -> tuple[int, int] | None:
 def _is_prose(line: str, items: Sequence[Item]) -> bool:
     """Whether numbers merely stand among words: several words before one, with nothing between them and the last.
 
-    Two numbers with an arrow between them say how something changed.
+    Two numbers with an arrow between them say how something changed, and "==" compares.
     """
-    if any(_CHANGE.match(line[one.end : two.start]) for one, two in pairwise(items)):
+    if any(line[item.start - 2 : item.start] == "==" for item in items) or any(
+        _CHANGE.match(line[one.end : two.start]) for one, two in pairwise(items)
+    ):
         return True
     unsaid = [item for item in items if not item.said and not _is_count(item.name)]
     if len(items) > 1 and _is_count(items[0].name) and unsaid and unsaid[0] is items[1]:

@@ -12,7 +12,7 @@ _GLUED_RANK = re.compile(r"(?<=[^\n\r])(?=\[rank\d+\]:)")
 _BREAKS = re.compile(r"\r+|\x08+")
 _RECORD_BEGINS = re.compile(
     r"(?<=\S)(?=\{'|\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d|\s+iteration\s+\d+\s*/|\bsteps?[:=]\s*\d"
-    r"|\b(?:Epoch|Episode)[: ]+\[?\d|\s+\d+/\d+ \[)"
+    r"|\b(?:Epoch|Episode|iter)[: ]+\[?\d|\s+\d+/\d+ \[)"
 )
 LONG = 16_384
 _PROGRAM = ("import ", "from ", '"""', "#!")
