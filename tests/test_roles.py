@@ -35,7 +35,7 @@ NAMES: dict[str | None, tuple[str, ...]] = {
         "val_box_loss", "loss_cls", "loss_rpn_bbox", "policy_loss", "value_loss", "entropy_loss",
         "train/entropy_loss", "train/policy_gradient_loss", "train/value_loss", "loss_metrics/global_max_loss",
         "d_loss", "loss/D", "accuracy", "fast_rcnn/cls_accuracy", "perplexity", "token_acc", "tok_norm", "pos_norm",
-        "ppl", "beta", "temperature", "recon", "eta_seconds", "percentage", "eval_runtime",
+        "ppl", "temperature", "recon", "eta_seconds", "percentage", "eval_runtime",
         "eval_samples_per_second", "eval_steps_per_second", "train_runtime", "grad_norm_clip", "max_grad_norm",
         "layers.3/loss", "train/Perplexity", "timing/train/z", "training/global_step", "trainer/global_step",
         "global_step", "mean_token_accuracy", "sources/web/ratio", "gpu_mem_free",
@@ -229,3 +229,26 @@ def test_any_name_resolves(name: str) -> None:
 @given(st.sampled_from(sorted(name for names in NAMES.values() for name in names)))
 def test_case_and_separators_of_folders_do_not_matter(name: str) -> None:
     assert resolve("metrics/" + name).role == resolve(name).role
+
+
+@pytest.mark.parametrize(
+    ("name", "role"),
+    [
+        ("time/batch", None),
+        ("epoch_step", None),
+        ("batch_cost", "step_time"),
+        ("reader_cost", "dataloader_time"),
+        ("L.r.", "learning_rate"),
+        ("rate", "learning_rate"),
+        ("success rate", "val_metric"),
+        ("learn", "train_loss"),
+        ("AverageEpRet", "reward"),
+    ],
+)
+def test_what_older_and_smaller_trainers_call_it(name: str, role: str | None) -> None:
+    assert resolve(f"eval/{name}" if role == "val_metric" else name).role == role
+
+
+def test_of_two_weak_names_the_mean_gives_way() -> None:
+    found = resolve_all(["Train-CrossEntropy", "epoch/Train-CrossEntropy"])
+    assert [found[name].role for name in found] == ["train_loss", None]

@@ -94,9 +94,14 @@ def _with_header(lines: Sequence[str], above: int) -> Shape | None:
     if not header or sum(is_number(name) for name in header) > len(header) // 3:
         return None
     body = [row for row in rows[1:] if row]
-    if spans and sum(len(row) > len(header) for row in body) > len(body) // 10:
+    if spans and sum(len(row) > len(header) or _repeats(row, header) for row in body) > len(body) // 10:
         return None  # running text
     return Shape(delimiter, header, body, above + 1, spans)
+
+
+def _repeats(row: Sequence[str], header: Sequence[str]) -> bool:
+    """Whether a row has a word of the header in its place, as the lines "step 1: loss 2.5" and "step 2: loss 2.4"."""
+    return any(cell == name and not is_number(cell) for cell, name in zip(row, header, strict=False))
 
 
 def _without_header(lines: Sequence[str], above: int, name: str, options: Mapping[str, str]) -> Shape | None:
@@ -116,17 +121,17 @@ def _without_header(lines: Sequence[str], above: int, name: str, options: Mappin
 def _names_by_place(rows: Sequence[Sequence[str]], name: str, options: Mapping[str, str]) -> list[str]:
     """`column_1` ..., but a leading count is the step, and the first measured column is called as the file is."""
     names = [f"{NAMELESS}{i + 1}" for i in range(len(rows[0]))]
-    if any(name in options for name in names):
-        return names
+    mapped = any(name in options for name in names)
     columns = [[read_text(cell)[0] for cell in column] for column in zip(*rows, strict=True)]
     first = columns[0]
     apart = {after - before for before, after in pairwise(first)}
-    if len(columns) > 1 and len(apart) == 1 and min(apart) > 0 and all(value.is_integer() for value in first):
+    counts = len(columns) > 1 and len(apart) == 1 and min(apart) > 0 and all(value.is_integer() for value in first)
+    if counts and names[0] not in options:
         names[0] = _COUNTED
     measured = [i for i, column in enumerate(columns) if not all(value.is_integer() for value in column)]
     measured = [i for i in measured if names[i] != _COUNTED]
     called = _called(name)
-    if measured and called:
+    if measured and called and not mapped:
         names[measured[0]] = called
     return names
 

@@ -1,0 +1,107 @@
+"""Headers of text tables: aligned columns, headers in comments, tables of nothing but numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from reading import read, sniff
+
+from trainforensics.discovery import discover
+from trainforensics.importers import table
+from trainforensics.importers.base import read_head
+from trainforensics.model import Axis
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def numbers(n: int, start: int = 0) -> str:
+    return "".join(f"{i},{3 - i / 8},0.5\n" for i in range(start, start + n))
+
+
+def test_empty_cells_of_aligned_columns(tmp_path: Path) -> None:
+    text = "epoch       iteration   main/loss   validation/main/loss  main/acc  \n"
+    for i in range(1, 11):
+        held_out = f"{i / 8:<20}" if i % 5 == 0 else " " * 20
+        text += f"{1:<10}  {i * 100:<10}  {3 - i / 8:<10}  {held_out}  {i / 16:<8}  \n"
+    found = read(table, write(tmp_path / "log", text))
+    assert found.axis == Axis("iteration", "step")
+    assert found.series["validation/main/loss"].number_steps == [500, 1000]
+    assert found.series["main/acc"].numbers.tolist() == [i / 16 for i in range(1, 11)]
+
+
+def test_columns_that_end_together(tmp_path: Path) -> None:
+    text = "  step    val_loss   acc\n" + "".join(
+        f"{i:6d}  {3 - i / 8 if i % 2 else '':>10}  {i / 8:>4}\n" for i in range(1, 9)
+    )
+    found = read(table, write(tmp_path / "log.txt", text))
+    assert found.series["val_loss"].number_steps == [1, 3, 5, 7]
+    assert found.series["acc"].number_steps == list(range(1, 9))
+
+
+def test_a_header_in_a_comment(tmp_path: Path) -> None:
+    rows = "".join(f"{i * 100:7d}    {3 - i / 8:.2e}    1.0e-03\n" for i in range(12))
+    path = write(tmp_path / "lcurve.out", "# a note\n#  step      rmse_trn         lr\n" + rows)
+    assert sniff(table, path) > 0.5
+    found = read(table, path)
+    assert found.series["rmse_trn"].number_steps == [i * 100 for i in range(12)]
+    assert found.series["lr"].numbers.tolist() == [0.001] * 12
+
+
+@pytest.mark.parametrize("name", ["loss.csv", "train_losses.csv", "val_loss_history.csv"])
+def test_numbers_are_what_the_file_is_called(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path / name, numbers(12))
+    assert sniff(table, path) > 0.3
+    found = read(table, path)
+    called = {"loss.csv": "loss", "train_losses.csv": "train_loss", "val_loss_history.csv": "val_loss"}[name]
+    assert found.series[called].number_steps == list(range(12))
+    assert found.series["column_3"].numbers.tolist() == [0.5] * 12
+    assert [(w.kind, f"step, {called}, column_3" in w.message) for w in found.warnings] == [("no-header", True)]
+
+
+def test_tensors_without_a_header(tmp_path: Path) -> None:
+    rows = "".join(f'"tensor({i}.5, grad_fn=<A>)","tensor(0.25, grad_fn=<B>)"\n' for i in range(12))
+    found = read(table, write(tmp_path / "losses.csv", rows))
+    assert found.axis == Axis("row", "row")
+    assert found.series["loss"].numbers.tolist() == [i + 0.5 for i in range(12)]
+
+
+def test_numbers_that_nothing_names_are_left_with_a_reason_and_read_once_they_are_mapped(tmp_path: Path) -> None:
+    path = write(tmp_path / "results.csv", numbers(12))
+    assert sniff(table, path) == 0
+    skipped = discover([path]).skipped
+    assert "step, column_2, column_3" in skipped[0].reason and "--map" in skipped[0].reason
+    mapped = {"column_2": "train_loss"}
+    assert discover([path], mapped).candidates[0].sources[0].format == "table"
+    found = read(table, path, options=mapped)
+    assert found.series["column_2"].number_steps == list(range(12))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(f"{i % 7},{i * 37 % 11},{i * 13 % 5},{i % 3}\n" for i in range(50)),  # data
+        "3.5\n",
+        "1 2 3\n4 5\n6 7 8 9\n" * 10,
+        "step 1 of 3: unpack\nstep 2 of 3: build\nstep 3 of 3: done\n",
+    ],
+)
+def test_what_is_no_table_of_metrics(text: str, tmp_path: Path) -> None:
+    assert table.sniff(read_head(write(tmp_path / "values.txt", text))) == 0
+
+
+def test_progress_in_columns_is_text(tmp_path: Path) -> None:
+    bar = "\r      1/3      2.1G      1.5      640: {}%|██        | {}/8 [00:10<00:10,  5.00it/s]"
+    text = "\n      Epoch    GPU_mem   box_loss       Size\n" + bar.format(50, 4) + bar.format(100, 8) + "\n"
+    assert sniff(table, write(tmp_path / "train.log", text)) == 0
+
+
+def test_line_ends_of_three_characters(tmp_path: Path) -> None:
+    path = tmp_path / "training.csv"
+    path.write_bytes(b"epoch,loss\r\r\n" + b"".join(b"%d,0.5\r\r\n" % i for i in range(10)))
+    found = read(table, path)
+    assert found.series["loss"].number_steps == list(range(10))
+    assert not found.warnings
