@@ -95,3 +95,17 @@ def test_rewards_of_preference_optimisation_are_not_judged() -> None:
 
 def test_too_short() -> None:
     assert isinstance(judge({role: value[:10] for role, value in run().items()}), NotApplicable)
+
+
+def test_a_policy_that_breaks_away_while_the_reward_rises() -> None:
+    values = run()
+    n = len(values["kl"])
+    at = n // 2
+    values["kl"][at:] *= 50
+    values["entropy"][at + 5 :] *= 0.005
+    values["reward"][at:] += 5 * abs(values["reward"]).max()
+    found = one(judge(values))
+    assert "over-optimised" in found.summary
+    assert found.severity == "medium"
+    values["entropy"] = run()["entropy"]
+    assert not isinstance(judge(values), Fired)

@@ -75,3 +75,9 @@ def test_a_ratio_that_is_near_no_whole_number_is_none() -> None:
     value = loss()
     value[250:] *= 6.5
     assert not findings(make_signals({"train_loss": value}))
+
+
+def test_a_multiple_of_validation_is_seen_though_the_loss_falls_fast_at_first() -> None:
+    fast = 1 + 4 * np.exp(-np.arange(N) / 30) + 0.02 * np.random.default_rng(1).standard_normal(N)
+    validation = make_curve(4 * fast[::40][1:], "val_loss", step=np.arange(41, N, 40), series_id=1)
+    assert len(findings(make_signals([make_curve(fast), validation]))) == 1

@@ -67,15 +67,27 @@ def detect(signals: Signals, params: Params) -> Outcome:
         beside = {role: m for role, m in known.items() if abs(m.step - fall.step) <= reach}
         return Fired((_finding(signals, {**beside, "reward": fall}),))
     unpaid = {r: m for r, m in known.items() if not rises(signals, "reward", m.step)}
-    return Fired((_finding(signals, unpaid),)) if unpaid else Clear()
+    moved = unpaid or _broke_away(known, params)
+    return Fired((_finding(signals, moved, paid=not unpaid),)) if moved else Clear()
 
 
-def _finding(signals: Signals, moves: dict[str, Move]) -> Finding:
+def _broke_away(moves: dict[str, Move], params: Params) -> dict[str, Move]:
+    """KL and entropy, where both break at the same time: the policy has left its reference for what the reward pays."""
+    if not {"kl", "entropy"} <= moves.keys():
+        return {}
+    kl, entropy = moves["kl"], moves["entropy"]
+    near = params["follows"] / 2 * len(kl.curve) * kl.curve.cadence
+    gone = entropy.after < params["entropy_gone"] * entropy.before
+    return {"kl": kl, "entropy": entropy} if gone and abs(kl.step - entropy.step) <= near else {}
+
+
+def _finding(signals: Signals, moves: dict[str, Move], paid: bool = False) -> Finding:
     ordered = sorted(moves.items(), key=lambda item: item[1].step)
     _, first = ordered[0]
     parts = [f"{m.curve.name} goes from {m.before:.3g} to {m.after:.3g} from step {m.step} on" for _, m in ordered]
     reward = moves.get("reward")
-    text = "; ".join(parts) + ("." if reward else "; the reward does not improve.")
+    outcome = "the reward rises meanwhile: it is over-optimised" if paid else "the reward does not improve"
+    text = "; ".join(parts) + ("." if reward else f"; {outcome}.")
     precursors = tuple(
         Precursor(m.curve.name, m.step, reward.step - m.step, f"moved {reward.step - m.step} steps before the reward")
         for _, m in ordered

@@ -37,8 +37,8 @@ from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, Outcome
 from trainforensics.signals import Curve, Signals
-from trainforensics.signals.curve import Floats
-from trainforensics.signals.evaluations import level_up_to, point_noise, usable, validation_curves
+from trainforensics.signals.curve import Floats, Ints
+from trainforensics.signals.evaluations import point_noise, usable, validation_curves
 from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.steps import lasting_steps
 
@@ -151,7 +151,7 @@ def _against_validation(signals: Signals, loss: Curve, params: Params) -> Iterat
         units = [set(_UNITS.findall(series.name.lower())) for series in (loss, curve)]
         if len(curve) < 5 or curve.value.min() <= 0 or units[0] != units[1]:
             continue
-        level = level_up_to(loss, curve.step)
+        level = _level_around(loss, curve.step)
         known = np.isfinite(level)
         ratios: Floats = level[known] / curve.value[known]
         if len(ratios) < 5 or float(np.ptp(np.log(curve.value[known]))) < 4 * params["spread"]:
@@ -167,6 +167,13 @@ def _against_validation(signals: Signals, loss: Curve, params: Params) -> Iterat
         text = f"{pair[0]} is {k} times {pair[1]} at all {len(ratios)} evaluations (median {max(ratio, 1 / ratio):.3f})"
         rows = (Evidence(loss.name, int(curve.step[0]), float(level[known][0]), float(curve.value[known][0]), text),)
         yield _finding(loss, step, step, 0.8 if named else 0.65, text + named, rows)
+
+
+def _level_around(loss: Curve, step: Ints) -> Floats:
+    """Median training loss within a quarter of the usual distance between evaluations; NaN where none was logged."""
+    reach = int(np.median(np.diff(step))) // 4
+    low, high = np.searchsorted(loss.step, step - reach), np.searchsorted(loss.step, step + reach, side="right")
+    return np.array([np.median(loss.value[a:b]) if b > a else np.nan for a, b in zip(low, high, strict=True)])
 
 
 def _finding(
