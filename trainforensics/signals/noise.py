@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from trainforensics.signals.curve import Floats
@@ -55,7 +57,7 @@ def _median_of(values: Floats, width: int) -> Floats:
 SHOULDER = 3.0  # noise widths; shifts the tail so that normal noise, too, decays like a power law
 NORMAL_POINTS, NORMAL_RATIO = 300, 3.4
 ORDINARY = 4.0  # noise widths; normal noise exceeds them once in 30,000 points
-TAIL_POINTS = 12  # ordinary points next below a gap, from which the tail's decay is read
+FEWEST_TAIL, MOST_TAIL = 12, 100  # ordinary points next below a gap, from which the tail's decay is read: sqrt(n)
 
 
 def chance_height(z: Floats, highest: float, lowest: float, chance: float = 0.01) -> float:
@@ -63,13 +65,13 @@ def chance_height(z: Floats, highest: float, lowest: float, chance: float = 0.01
 
     Sorted downwards, the heights of a continuous tail leave gaps of known size: k * log(z[k] / z[k+1]) is exponential
     with the tail index as its mean (Renyi), whatever the noise: small for normal noise, a third for Student's t with 3
-    degrees of freedom. The index is read from the k + 12 peaks below the gap, so that neither one giant nor many
+    degrees of freedom. The index is read from the k + sqrt(n) peaks below the gap, so that neither one giant nor many
     equal bursts can hide themselves. Of the gaps above `lowest`, the lowest is taken that a healthy run leaves with a
     probability of less than `chance`, a hundredth of it among points that ordinary noise reaches as well; none where no
     point reaches `highest`.
     """
     peaks = np.sort(z[z > 0])[::-1]
-    few = min(TAIL_POINTS, len(peaks) // 4)
+    few = min(max(FEWEST_TAIL, math.isqrt(len(peaks))), MOST_TAIL, len(peaks) // 4)
     k = np.arange(1, (len(peaks) - few) // 2)[: int(np.sum(peaks >= lowest))]
     if few < 3 or not len(k) or peaks[0] < highest:
         return np.inf
