@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 from curves import burst, healthy, hump
 from factories import make_curve, make_signals
 
@@ -15,6 +16,18 @@ def test_a_warm_restart_is_structure() -> None:
         loss = hump(loss, at, 60, 0.6)
     assert len(loss_events(make_signals({"train_loss": loss}))) == 2
     assert loss_events(make_signals({"train_loss": loss, "learning_rate": rate})) == ()
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_a_leap_of_the_rate_to_a_known_level_explains_a_burst_if_it_stays_up(stays: bool) -> None:
+    n = 1200
+    rate = 1e-3 * (0.51 + 0.49 * np.cos(np.pi * (np.arange(n) % 400) / 400))
+    if not stays:
+        rate = 1e-3 * (0.51 + 0.49 * np.cos(np.pi * np.arange(n) / n))
+        rate[800] = 1e-3
+    loss = burst(healthy(n), 800, 1.0, decay=20)
+    events = loss_events(make_signals({"train_loss": loss, "learning_rate": rate}))
+    assert len(events) == (0 if stays else 1)
 
 
 def test_a_rate_never_known_before_is_no_restart() -> None:

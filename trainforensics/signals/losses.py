@@ -19,6 +19,7 @@ USES = (*RISING, "learning_rate", "loss_scale", "loss_weight", "reward")
 RANGE_DECADES = 2.0  # no warm-up lasts for the whole run, and none starts at a hundredth and grows by a factor
 RESTART_POINTS = 32  # logged points before a rise in which a restart of the learning rate explains it
 REWEIGHTED = 0.1  # of the largest weight: by less no loss changes its course
+STEP_POINTS = 2  # the same for a burst
 CURE = 1.3  # a learning rate back at up to this factor of one that the run knows is no news
 
 
@@ -146,18 +147,25 @@ def _place(curve: Curve, finite: Curve, e: Excursion, rolled_back: bool) -> Loss
 
 
 def _warm_restart(signals: Signals, event: LossEvent) -> bool:
-    """Whether the rise is the price of a scheduled restart: the learning rate climbed back to a level known before."""
+    """Whether the rise is the price of a scheduled restart: the learning rate climbed back to a level known before.
+
+    A burst only counts as that where the rate leapt with it and stayed up.
+    """
     rate = signals.curve("learning_rate")
-    if rate is None or event.lasting or event.sudden:
+    if rate is None or event.lasting:
         return False
     rate = rate.only_finite()
-    reach = max(event.peak_step - event.onset_step, RESTART_POINTS * event.curve.cadence)
+    points = STEP_POINTS if event.sudden else RESTART_POINTS
+    reach = max(event.peak_step - event.onset_step, points * event.curve.cadence)
     first, last = max(rate.at(event.onset_step - reach), 0), rate.at(event.peak_step)
     if last <= first:
         return False
     trough = first + int(np.argmin(rate.value[first : last + 1]))
     risen, known = float(rate.value[trough : last + 1].max()), float(rate.value[: trough + 1].max())
-    return risen > 2 * float(rate.value[trough]) and risen <= CURE * known
+    stays = not event.sudden or float(np.median(rate.value[last : last + RESTART_POINTS])) > 2 * float(
+        rate.value[trough]
+    )
+    return risen > 2 * float(rate.value[trough]) and risen <= CURE * known and stays
 
 
 def finding(signals: Signals, kind: str, event: LossEvent, onset_step: int, confidence: float, summary: str) -> Finding:
