@@ -60,3 +60,14 @@ def test_names_and_intervals() -> None:
     assert logging_interval({"trainer": {"log_every_n_steps": 50}}) == 50
     assert logging_interval({"args.logging_steps": 5}) == 5
     assert logging_interval({"logging_steps": 0.1}) is None
+
+
+def test_a_step_that_is_a_pair_of_epoch_and_iteration() -> None:
+    rows = [{"step/0": float(e), "step/1": float(i), "loss": 3.0} for e in range(2) for i in range(0, 30, 10)]
+    assert chosen(rows) == ("step/0 x 30 + step/1", [0, 10, 20, 30, 40, 50])
+
+
+def test_episodes_count_where_nothing_else_does() -> None:
+    rows = [{"episode": float(i), "reward": 1.0, "timestep": 100.0 * i} for i in range(1, 5)]
+    assert chosen(rows) == ("timestep", [100, 200, 300, 400])
+    assert chosen([{"episode": row["episode"], "reward": 1.0} for row in rows]) == ("episode", [1, 2, 3, 4])

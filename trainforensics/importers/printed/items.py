@@ -39,8 +39,8 @@ _PREPOSITION = re.compile(r"(?:in|at|on|over|after|for|with)$", re.IGNORECASE)
 _COUNT_BEHIND = re.compile(r"\s?(epoch|(?:step|iter(?:ation)?|batch|minibatch)(?:s|es)?)\b(?!\s?[=/])", re.IGNORECASE)
 _UNIT_BEFORE = re.compile(r"\s\w+/\w+\s*[\t|,;]\s*$")  # "850 samples/sec \t 12": the words belong to the 850
 _GROUP = re.compile(r"(\w+)\[(\w+)$")  # "tot_loss[loss=0.5, ctc_loss=0.25]"
-# What follows was measured on this: "[valid] loss=0.5", "validation: loss=0.5".
-_SECTION = re.compile(r"\[(\w+)\]|(?<![\w-])(\w+)(?: set| results?)?\s?:\s*$")
+# What follows was measured on this: "[valid] loss=0.5", "| Validation | Loss: 0.5", "validation: loss=0.5".
+_SECTION = re.compile(r"\[(\w+)\]|\|\s*(\w+)\s*(?=\|)|(?<![\w-])(\w+)(?: set| results?)?\s?:\s*$")
 _LETTER = re.compile(r"[^\W\d]")
 _LONGEST_NAME = 72
 _ATTACHED_UNIT = re.compile(r"[A-Za-zµ%/]+(?=[\s,|;)\]}]|$)(?!=)")
@@ -74,7 +74,7 @@ def find_items(line: str, start: int, end: int) -> list[Item] | int:
     """The numbers between two places, or the place at which a second record begins."""
     items: list[Item] = []
     listed, group, index, at = "", "", 0, start
-    held_out = False
+    held_out, passed = False, ""
     counted: set[str] = set()
     for token in TOKEN.finditer(line, start, end):
         gap = line[at : token.start()]
@@ -82,6 +82,7 @@ def find_items(line: str, start: int, end: int) -> list[Item] | int:
         if token.lastgroup == "time" and len(items) > 1 and "date" not in gap:
             return _prefix_start(line, token.start())
         if token.lastgroup in {"time", "duration"}:
+            passed += gap
             continue
         item = _item(token)
         items.append(item)
@@ -99,7 +100,8 @@ def find_items(line: str, start: int, end: int) -> list[Item] | int:
         if _begins_anew(item, items, line, gap):
             return item.start
         before = item.name_start - token.start()
-        held_out = item.held_out = _section(gap[:before] if -len(gap) <= before < 0 else gap, held_out)
+        held_out = item.held_out = _section(passed + (gap[:before] if -len(gap) <= before < 0 else gap), held_out)
+        passed = ""
         group = _in_group(item, gap, group)
         item.skipped = token["range"] is not None and item.name.lower() not in STEP_TRUST
         item.said |= gap.endswith("[") and line[item.end : item.end + 1] == "]"
@@ -142,7 +144,7 @@ def _begins_anew(item: Item, items: Sequence[Item], line: str, gap: str) -> bool
 def _section(before: str, held_out: bool) -> bool:
     """Whether what stands before a name says that the numbers from here on were measured on held-out data."""
     for found in _SECTION.finditer(before):
-        held_out = SPLITS.get((found[1] or found[2]).lower(), held_out)
+        held_out = SPLITS.get(found[found.lastindex or 0].lower(), held_out)
     return held_out
 
 

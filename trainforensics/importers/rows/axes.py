@@ -30,6 +30,7 @@ _STEPS: tuple[tuple[str, ...], ...] = (
     ("total_timesteps", "timesteps", "timestep", "timesteps_total", "num_timesteps", "training_iteration", "env_step",
      "env_steps", "timesteps_so_far", "timestepssofar", "totalenvinteracts"),
 )  # fmt: skip
+_PAIR = ("step/0", "step/1")  # a step that is written as the pair of epoch and iteration
 _EPISODES = ("episode", "episodes")  # uneven, and better than nothing
 _FOLDERS = frozenset(
     {"total", "train", "trainer", "training", "time", "misc", "global", "progress", "metrics", "global_step"}
@@ -162,7 +163,7 @@ def choose(
     block: Block, validation: NDArray[np.bool_] | None, interval: int | None, declared: Sequence[str] = ()
 ) -> StepAxis:
     """The step axis of a source, judged on its first block; a column that the user `declared` comes before all."""
-    epoch = _find(block, _EPOCHS)
+    epoch = _find(block, _EPOCHS) or (_PAIR[0] if set(_PAIR) <= block.columns.keys() else None)
     column = next((name for name in declared if name in block.columns), None) or _step_column(block)
     if column is not None:
         restarting = _restarting(block, column, epoch, validation)
@@ -246,6 +247,8 @@ def _rank_of(name: str) -> int | None:
     plain = _plain(name)
     if plain == "_step":
         return len(_STEPS)
+    if plain == _PAIR[1]:
+        return 1
     *folders, last = plain.split("/")
     if any(folder not in _FOLDERS for folder in folders):
         return None
@@ -322,7 +325,7 @@ def _restarting(
     block: Block, column: str, epoch: str | None, validation: NDArray[np.bool_] | None
 ) -> tuple[float, float] | None:
     """Iterations per epoch and the first epoch's number, where the iteration restarts with every epoch."""
-    if epoch is None or _plain(column).rsplit("/", 1)[-1] not in _ITERATIONS:
+    if epoch is None or not (column == _PAIR[1] or _plain(column).rsplit("/", 1)[-1] in _ITERATIONS):
         return None
     cells, epochs = block.columns[column], block.columns[epoch]
     rows = (cells.state == VALUE) & (epochs.state == VALUE)
