@@ -259,3 +259,8 @@ def test_carriage_returns_alone_end_rows(tmp_path: Path) -> None:
     found = read(table, path)
     assert found.series["loss"].number_steps == list(range(200))
     assert found.warnings == []
+
+
+def test_lines_that_repeat_their_words_are_no_table(tmp_path: Path) -> None:
+    path = write(tmp_path / "train.log", "".join(f"step {i}: loss {4 - i / 100:.2f} lr 1e-4\n" for i in range(60)))
+    assert sniff(table, path) == 0.0
