@@ -78,3 +78,14 @@ def test_messages_of_skipped_updates() -> None:
     assert one(make_signals([loss], events=often)).series == "messages of skipped updates"
     seldom = [Event("update-skipped", step=s, text=text) for s in range(5, 6000, 700)]
     assert isinstance(skipped_steps.detect(make_signals([loss], events=seldom), PARAMS), Clear)
+
+
+def test_skips_of_a_falling_loss_scale_are_told_there() -> None:
+    scale = np.full(800, 65536.0)
+    skipped = np.zeros(800)
+    for i, at in enumerate(range(400, 560, 10)):
+        scale[at:] /= 2
+        skipped[at] = 1
+        skipped[60 + 40 * (i % 8)] = 1
+    outcome = skipped_steps.detect(make_signals({"loss_scale": scale, "skipped_steps": skipped}), PARAMS)
+    assert isinstance(outcome, Clear)

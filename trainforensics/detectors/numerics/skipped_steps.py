@@ -33,7 +33,7 @@ from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Curve, Signals
-from trainforensics.signals.curve import Floats, Ints
+from trainforensics.signals.curve import Bools, Floats, Ints
 from trainforensics.signals.nonfinite import nonfinite
 from trainforensics.signals.scale import loss_scale, skips_per_row
 
@@ -47,6 +47,7 @@ META = Meta(
     ),
 )
 START_STEPS = 40  # a search from 2^32 takes at most 32 updates
+TOLD = 0.5  # share of a burst's steps that other findings tell already
 WINDOWS = (4, 16, 64, 256, 1024)  # rows
 
 
@@ -62,6 +63,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
     text = f"{skipped:.0f} updates were skipped between steps {step[first]} and {step[last]} ({rows} logged points); "
     text += f"the rest of the run skips {usual:.2g} a logged point."
     if stretch is None:
+        count = np.where(_told_elsewhere(signals, step), 0.0, count)
         if (all_along := _all_along(step, count, params)) is None:
             return Clear()
         first, last, share = all_along
@@ -69,7 +71,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
         text = (
             f"{skipped:.0f} updates were skipped between steps {step[first]} and {step[last]}, {share:.2g} of them all."
         )
-    if _told_elsewhere(signals, step[first : last + 1][count[first : last + 1] > 0]):
+    if np.mean(_told_elsewhere(signals, step[first : last + 1][count[first : last + 1] > 0])) >= TOLD:
         return Clear()
     return Fired(
         (
@@ -153,8 +155,8 @@ def _burst(count: Floats, params: Params) -> tuple[int, int, float, float] | Non
     return best[1:] if best else None
 
 
-def _told_elsewhere(signals: Signals, steps: Ints) -> bool:
-    """Whether most of these steps lie in a decay of the loss scale or beside values found non-finite."""
+def _told_elsewhere(signals: Signals, steps: Ints) -> Bools:
+    """Which of these steps lie in a decay of the loss scale or beside values found non-finite, shape (n,)."""
     scale = loss_scale(signals)
     told = np.zeros(len(steps), dtype=bool)
     if scale is not None and scale.decay is not None:
@@ -166,4 +168,4 @@ def _told_elsewhere(signals: Signals, steps: Ints) -> bool:
         told |= nearest <= 2
         if episode.kind == "nan-onset":
             told |= steps >= episode.onsets[0]
-    return bool(told.mean() >= 0.5) if len(told) else True
+    return told
