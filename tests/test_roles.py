@@ -17,12 +17,13 @@ NAMES: dict[str | None, tuple[str, ...]] = {
         "train/per_token_loss", "avr_loss", "trl", "g_loss", "loss/G", "train_loss_step", "train_loss_epoch",
         "train_logloss", "running_loss", "nll_loss", "train/CrossEntropyLoss", "learning/loss",
         "reduced_train_loss", "global_avg_loss", "Training Loss", "batch_loss", "epoch_loss", "trainLoss",
-        "domain/wiki/loss", "train/loss/domain/wiki", "loss_per_token",
+        "domain/wiki/loss", "train/loss/domain/wiki", "loss_per_token", "L", "Cost",
     ),
     "grad_norm": (
         "grad_norm (average)", "gnorm", "grad-norm", "Grad/norm", "gradient_norm", "total_norm",
         "optim/total_grad_norm", "grad/norm/total", "l2_norm/grad/global",
         "l2_norm/grad/model.layers.0.attn.weight", "grad_norm/h.0.attn", "grad_norm/layer_0", "gradients/layer_3",
+        "|g|", "grad_norm_0 (current)",
         "norm", "encoder_grad_norm", "learning/grad_norm", "grad_2.0_norm_total", "grad_2.0_norm/layer.0.weight",
     ),
     "val_loss": (
@@ -37,7 +38,7 @@ NAMES: dict[str | None, tuple[str, ...]] = {
         "d_loss", "loss/D", "accuracy", "fast_rcnn/cls_accuracy", "perplexity", "token_acc", "tok_norm", "pos_norm",
         "ppl", "temperature", "recon", "eta_seconds", "percentage", "eval_runtime",
         "eval_samples_per_second", "eval_steps_per_second", "train_runtime", "grad_norm_clip", "max_grad_norm",
-        "layers.3/loss", "train/Perplexity", "timing/train/z", "training/global_step", "trainer/global_step",
+        "layers.3/loss", "D/L", "train/Perplexity", "timing/train/z", "training/global_step", "trainer/global_step",
         "global_step", "mean_token_accuracy", "sources/web/ratio", "gpu_mem_free",
     ),
     "load_balance_loss": (

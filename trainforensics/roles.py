@@ -24,6 +24,8 @@ _UNIT = re.compile(
 )
 _SUFFIX_UNIT = re.compile(r"\s+in\s+\w+$")
 _NORM_ORDER = re.compile(r"(?<=_)(\d)\.0(?=_)")
+_WINDOW = re.compile(r"\s[(\[](?:last|past|over)\s\d+[^)\]]*[)\]]")  # "reward (last 10 episodes)"
+_NORM_BARS = re.compile(r"\|{1,2}(\w+)\|{1,2}")
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+\d*|[A-Z]+\d*|\d+")
 _COMPONENT = re.compile(r"[^/.:|]+")
 _FUSED = re.compile(r"(train|valid|val|eval|test)(loss|acc|accuracy|error|err|ppl|auc)")
@@ -236,6 +238,7 @@ def _cut(name: str) -> list[_Token]:
     """The words of a name in lower case, each with its path component and its text as logged."""
     tokens: list[_Token] = []
     plain = _NORM_ORDER.sub(r"\1", _SUFFIX_UNIT.sub("", _UNIT.sub(" ", name))).replace(" - ", "/")
+    plain = _NORM_BARS.sub(r"\1 norm", _WINDOW.sub("", plain))
     for index, part in enumerate(_COMPONENT.finditer(plain)):
         for found in _WORD.finditer(part[0]):
             word = found[0].lower()
@@ -325,7 +328,7 @@ def _fit(rule: _Rule, key: str, run: list[_Token], rest: list[_Token], name: _Na
             return None
         if token.word in table.neutral or (stem or token.word) in rule.decorations or token.word in table.domain:
             weak |= token.word in table.weakening or token.word[len(stem) :].strip("0") != ""
-        elif token.word.isdigit() and rule.decorations:
+        elif token.word.isdigit() and (rule.decorations or _numbers(name, token, own)):
             weak |= token.word != "0"
         elif not _allowed(rule, token, own, rest):
             return None
@@ -343,6 +346,12 @@ def _fit(rule: _Rule, key: str, run: list[_Token], rest: list[_Token], name: _Na
     layer = _layer(extra, name.layer, own) if rule.rest == "layer" else None
     domain = _join(extra) if rule.rest in {"domain", "none"} else None
     return RoleMatch(rule.role, layer=layer, domain=domain, weak=weak, mean=weak and mean)
+
+
+def _numbers(name: _Name, token: _Token, own: set[int]) -> bool:
+    """Whether a number behind the metric merely tells optimisers apart: "grad_norm_0", "grad_norm_1"."""
+    said = [other for other in name.tokens if other.word not in _table().neutral]
+    return said[-1] is token and {other.component for other in said} == own and not name.layer
 
 
 def _layer(extra: list[_Token], marked: list[_Token], own: set[int]) -> str | None:

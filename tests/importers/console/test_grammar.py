@@ -9,9 +9,9 @@ import pytest
 from reading import Read, read
 
 from trainforensics.importers import console
-from trainforensics.importers.base import read_head
+from trainforensics.importers.base import Points, Source, read_head
 
-Points = list[tuple[int, float]]
+Pairs = list[tuple[int, float]]
 
 
 def read_text(tmp_path: Path, text: str) -> Read:
@@ -22,14 +22,18 @@ def read_text(tmp_path: Path, text: str) -> Read:
     return read(console, path)
 
 
-def assert_series(result: Read, expected: dict[str, Points]) -> None:
+def points_of(path: Path) -> list[Points]:
+    return [record for record in console.read(Source(path, path.name)) if isinstance(record, Points)]
+
+
+def assert_series(result: Read, expected: dict[str, Pairs]) -> None:
     for name, points in expected.items():
         gathered = result.series[name]
         assert gathered.number_steps == [step for step, _ in points], name
         assert gathered.numbers.tolist() == pytest.approx([value for _, value in points], nan_ok=True), name
 
 
-COUNTS: dict[str, tuple[str, dict[str, Points]]] = {
+COUNTS: dict[str, tuple[str, dict[str, Pairs]]] = {
     "a share that begins the line": (
         "10/500 = 2.0%, SPS: 1.5, ELAP: 18, ETA: 3:16 - loss: 35.5\n"
         "20/500 = 4.0%, SPS: 1.5, ELAP: 22, ETA: 3:12 - loss: 28.0\n",
@@ -116,9 +120,28 @@ COUNTS: dict[str, tuple[str, dict[str, Points]]] = {
         "gNorm 1.5\n",
         {"Cost": [(100, 2.5), (200, 2.25)], "gNorm": [(100, 1.25), (200, 1.5)], "val/cross-entropy": [(100, 101.5)]},
     ),
+    "updates without any colon before a number": (
+        "[2019-08-21 03:21:51] Ep. 1 : Up. 500 : Sen. 1,170 : Cost 8.5 : Time 611.20s : 53363 words/s : L.r. 5e-06\n"
+        "[2019-08-21 03:31:41] Ep. 1 : Up. 1000 : Sen. 2,367 : Cost 7.5 : Time 590.66s : 51525 words/s : L.r. 1e-05\n",
+        {"Cost": [(500, 8.5), (1000, 7.5)], "L.r.": [(500, 5e-6), (1000, 1e-5)]},
+    ),
+    "a number before bars": (
+        "step 0: train loss 10.5, val loss 10.25\n0 | loss 10.0 | lr 0.0e+00 | 54055.48ms\n"
+        "10 | loss 9.5 | lr 9.0e-05 | 7353.63ms\n",
+        {"loss": [(0, 10.0), (10, 9.5)], "val loss": [(0, 10.25)]},
+    ),
+    "a symbol for the time": (
+        "t=0 L=0.5 |g|=1.5 lr=0.06\nt=1 L=0.25 |g|=1.25 lr=0.06\n",
+        {"L": [(0, 0.5), (1, 0.25)], "|g|": [(0, 1.5), (1, 1.25)], "lr": [(0, 0.06), (1, 0.06)]},
+    ),
+    "a list of step and learning rate": (
+        "INFO:my-own:Train Epoch: 2 [14%]\nINFO:my-own:[200, 9.99875e-05]\nINFO:my-own:loss_disc=3.5, loss_g=3\n"
+        "INFO:my-own:Train Epoch: 3 [21%]\nINFO:my-own:[400, 9.99750e-05]\nINFO:my-own:loss_disc=3.0, loss_g=3\n",
+        {"loss_disc": [(200, 3.5), (400, 3.0)], "learning_rate": [(200, 9.99875e-5), (400, 9.9975e-5)]},
+    ),
 }  # fmt: skip
 
-NAMES: dict[str, tuple[str, dict[str, Points]]] = {
+NAMES: dict[str, tuple[str, dict[str, Pairs]]] = {
     "a finished epoch": (
         "2026-02-28 17:46:56,769 - INFO - Epoch 1 finished. Train Loss: 0.5 | Val Loss: 0.25 | LR: 8.60e-05\n"
         "2026-02-28 17:47:56,769 - INFO - Epoch 2 finished. Train Loss: 0.25 | Val Loss: 0.125 | LR: 8.60e-05\n",
@@ -151,6 +174,23 @@ NAMES: dict[str, tuple[str, dict[str, Points]]] = {
         "10/30 22:09:57 - mmengine - INFO - Epoch(train) [1][20/735]  lr: 2.0e-04  loss: 3.25  grad_norm: 1.5\n",
         {"loss": [(10, 3.5), (20, 3.25)], "grad_norm": [(10, np.nan), (20, 1.5)]},
     ),
+    "a class with its line before the record, sentences": (
+        "2016-12-28 03:04:16 INFO  Optimizer$:230 - [Epoch 12 6583/12800][Iteration 16000][Wall Clock 0.5s] "
+        "Train 1120 in 2.955215 seconds. Throughput is 376.5 records/second. Loss is 2.5. \n"
+        "2016-12-28 03:04:28 INFO  Optimizer$:230 - [Epoch 12 7703/12800][Iteration 16004][Wall Clock 1.5s] "
+        "Train 1120 in 2.908113 seconds. Throughput is 378.5 records/second. Loss is 2.25. \n",
+        {"Loss": [(16000, 2.5), (16004, 2.25)], "Throughput": [(16000, 376.5), (16004, 378.5)]},
+    ),
+    "a level behind the time": (
+        "2020-12-22 07:57:57,400-INFO: iter: 0, lr: 0.5, 'loss': '2.5', eta: 8:52:18\n"
+        "2020-12-22 07:58:03,800-INFO: iter: 20, lr: 0.25, 'loss': '2.25', eta: 8:29:51\n",
+        {"loss": [(0, 2.5), (20, 2.25)], "lr": [(0, 0.5), (20, 0.25)]},
+    ),
+    "a number in a name": (
+        "Step   100 | Avg Reward (last 10):  28.5 | σ=0.25 | Episodes: 16\n"
+        "Step   200 | Avg Reward (last 10):  38.5 | σ=0.25 | Episodes: 33\n",
+        {"Avg Reward (last 10)": [(100, 28.5), (200, 38.5)], "σ": [(100, 0.25), (200, 0.25)]},
+    ),
     "tensors": (
         "[TRAIN] Iter: 100 Loss: 0.5  PSNR: tensor([20.5], device='cuda:0')\n"
         "[TRAIN] Iter: 200 Loss: 0.25  PSNR: tensor([21.5])\n",
@@ -164,7 +204,7 @@ NAMES: dict[str, tuple[str, dict[str, Points]]] = {
     ),
 }  # fmt: skip
 
-HELD_OUT: dict[str, tuple[str, dict[str, Points]]] = {
+HELD_OUT: dict[str, tuple[str, dict[str, Pairs]]] = {
     "halves of one line": (
         "1epoch results: [train] loss_ctc=3.5, loss=2.5, total_count=100, [valid] loss_ctc=4.5, loss=4.0, acc=0.5\n"
         "2epoch results: [train] loss_ctc=3.25, loss=2.25, total_count=200, [valid] loss_ctc=4.25, loss=3.75, "
@@ -176,6 +216,11 @@ HELD_OUT: dict[str, tuple[str, dict[str, Points]]] = {
         "Validation Results - Epoch: 1  Avg accuracy: 0.25 Avg loss: 2.75\n",
         {"Loss": [(100, 2.5)],
          "Avg loss": [(100, 2.25)], "val/Avg loss": [(100, 2.75)], "val/Avg accuracy": [(100, 0.25)]},
+    ),
+    "a line that says how long inference took": (
+        "Epoch 1 loss 0.5 | train 2.1s\nEpoch 2 loss 0.25 | train 2.1s | Acc 45.5% | infer 4.4s\n"
+        "Epoch 3 loss 0.125 | train 2.1s | Train acc 75.5%\n",
+        {"loss": [(1, 0.5), (2, 0.25), (3, 0.125)], "val/Acc": [(2, 45.5)], "Train acc": [(3, 75.5)]},
     ),
     "an evaluation that is saved": (
         "INFO:tensorflow:loss = 2.5, step = 100 (12.3 sec)\n"
@@ -199,7 +244,7 @@ HELD_OUT: dict[str, tuple[str, dict[str, Points]]] = {
     ),
 }  # fmt: skip
 
-BLOCKS: dict[str, tuple[str, dict[str, Points]]] = {
+BLOCKS: dict[str, tuple[str, dict[str, Pairs]]] = {
     "names that repeat the part before a path": (
         "[batch=50/70000]:\n\t Train time/batch: 49\n\t Train loss/train/total: 9.25\n[batch=100/70000]:\n"
         "\t Train time/batch: 99\n\t Train loss/train/total: 7.75\n\t Eval metrics/eval/LanguageCrossEntropy: 7.5\n",
@@ -210,6 +255,13 @@ BLOCKS: dict[str, tuple[str, dict[str, Points]]] = {
         "     | > loss_mel: 50.5  (50.0)\n"
         "   --> TIME: 2023-05-18 11:01:15 -- STEP: 25/200 -- GLOBAL_STEP: 25\n     | > loss_gen: 2.25  (2.0)\n",
         {"loss_gen (current)": [(0, 2.5), (25, 2.25)], "loss_mel (average)": [(0, 50.0)]},
+    ),
+    "a header behind host, logger and level": (
+        "2024-08-06 09:59:26 node-16:0\tolmo.train:908\tINFO\t[step=1/7393,epoch=0]\n    optim/total_grad_norm=231.5\n"
+        "    train/CrossEntropyLoss=12.5\n"
+        "2024-08-06 10:00:05 node-16:0\tolmo.train:908\tINFO\t[step=2/7393,epoch=0]\n    optim/total_grad_norm=0.5\n"
+        "    train/CrossEntropyLoss=1.5\n",
+        {"optim/total_grad_norm": [(1, 231.5), (2, 0.5)], "train/CrossEntropyLoss": [(1, 12.5), (2, 1.5)]},
     ),
     "a second count under the header": (
         "                      Learning iteration 1/1500\n               Value function loss: 2.5\n"
@@ -252,8 +304,23 @@ BLOCKS: dict[str, tuple[str, dict[str, Points]]] = {
     ("text", "expected"),
     [pytest.param(*case, id=name) for cases in (COUNTS, NAMES, HELD_OUT, BLOCKS) for name, case in cases.items()],
 )
-def test_kinds_of_lines(text: str, expected: dict[str, Points], tmp_path: Path) -> None:
+def test_kinds_of_lines(text: str, expected: dict[str, Pairs], tmp_path: Path) -> None:
     assert_series(read_text(tmp_path, text), expected)
+
+
+def test_ranks_of_several_print_the_same_step(tmp_path: Path) -> None:
+    line = "2024-01-13 20:11:39 INFO [train.py:1028] ({rank}/2) Epoch 1, batch {step}, loss=0.5, lr: 0.25\n"
+    text = "".join(line.format(rank=rank, step=step) for step in (0, 50, 100) for rank in (0, 1))
+    path = tmp_path / "train.log"
+    path.write_text(text, encoding="utf-8")
+    ranks = {(points.name, points.rank): points.step.tolist() for points in points_of(path)}
+    assert ranks[("loss", 0)] == ranks[("loss", 1)] == [0, 50, 100]
+
+
+def test_a_share_before_a_global_step_is_no_rank(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    path.write_text("(1/3) iter 100, loss=0.5\n(2/3) iter 200, loss=0.25\n(3/3) iter 300, loss=0.25\n")
+    assert {(points.name, points.rank) for points in points_of(path)} == {("loss", None)}
 
 
 def test_a_very_long_line_of_glued_records(tmp_path: Path) -> None:
@@ -278,6 +345,9 @@ NO_TRAINING = {
     "a build": "[ 12%] Building CXX object a.cc.o\n[100%] Linking CXX executable a\nStep 1/12 : FROM python:3.11\n",
     "a download": "\r 45%|████▌     | 450/1000 [00:30<00:37, 14.9MB/s]\nCollecting numpy<2.0,>=1.2\n",
     "a pointer to the file": "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n",
+    "sweep of a setting": "t=0.5 lr=0.1\nt=0.6 lr=0.1\n",
+    "a list of pairs": "[1, 0.05]\n[2, 0.04]\n[3, 0.03]\n",
+    "a table of counts": "10 | 12 | 13\n20 | 22 | 23\n",
     "lifecycle alone": "[2022-09-23 19:31:01,023][__main__][INFO] - Starting training!\n[...] - Instantiating model\n",
 }  # fmt: skip
 

@@ -45,6 +45,8 @@ _LETTER = re.compile(r"[^\W\d]")
 _LONGEST_NAME = 72
 _ATTACHED_UNIT = re.compile(r"[A-Za-zµ%/]+(?=[\s,|;)\]}]|$)(?!=)")
 _UNIT_BEHIND = re.compile(r"%?\s*([A-Za-z][\w/%]*(?: [A-Za-z/][\w/]*){0,2})(?=\s*(?:[|,;\t]|$))")
+_IN_NAME, _NAME_CLOSES = re.compile(r"\w \([A-Za-z][A-Za-z ]*$"), re.compile(r"\)\s?[:=]")  # "reward (last 10): 2.5"
+_NORM = re.compile(r"(?:(?<=\s)|^)\|{1,2}\w+\|{1,2}$")  # "|g|=0.5"
 _IN_LIST = re.compile(r"[\s,()\[]*$")
 
 Kind = Literal["step", "epoch", "inner", "rank", "value", "average"]
@@ -78,6 +80,8 @@ def find_items(line: str, start: int, end: int) -> list[Item] | int:
     counted: set[str] = set()
     for token in TOKEN.finditer(line, start, end):
         gap = line[at : token.start()]
+        if _IN_NAME.search(gap) and _NAME_CLOSES.match(line, token.end()):
+            continue
         at = token.end()
         if token.lastgroup == "time" and len(items) > 1 and "date" not in gap:
             return _prefix_start(line, token.start())
@@ -189,6 +193,10 @@ def _name_item(item: Item, gap: str, at: int, *, first: bool) -> None:
     item.apart = first
     for separator in _SEPARATOR.finditer(stripped, begin):
         begin, item.apart = separator.end(), True
+    if item.said and (norm := _NORM.search(stripped)):
+        begin, item.apart = norm.start(), True
+        item.name, item.name_start = norm[0], at + begin
+        return
     text = stripped[begin:]
     if "=" in text or (item.said and ":" in _SYMBOLS.sub("", text) and not mark.endswith((" ", "[", "("))):
         begin += max(text.rfind(" "), text.rfind("=")) + 1

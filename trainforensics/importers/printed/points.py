@@ -84,7 +84,9 @@ class Collector:
         self.naive |= wall is not None and is_naive(next(filter(None, columns[shape.time - 1]), ""))
         ranks = np.array([int(float(rank or 0)) for rank in columns[shape.rank - 1]]) if shape.rank else None
         if ranks is not None and self.ranked is None:
-            self.ranked = len(np.unique(ranks)) > 1
+            self.ranked = len(np.unique(ranks)) > 1 and (
+                not shape.of_several or len(np.unique(np.stack([step, ranks]), axis=1).T) > len(np.unique(step))
+            )
         groups = _groups(step, ranks if self.ranked else None, shape.plain)
         for group, name in shape.values:
             label = f"val/{name}" if shape.validation and not says_validation(name) else name

@@ -23,11 +23,12 @@ from trainforensics.model import Event
 # A line without a count or a result beside a number is no record; the words are a cheap look before the expression.
 _WORDS = (
     "step", "iter", "epoch", "batch", "update", "s:", "train", "test", "val", "[", "loss", "acc", "ppl", "perplexity",
-    "bpb", "bpc", "score", "reward", "norm", "error", "mse", "nll", "entropy", "episode", "up.", "@", "sec", "time",
+    "bpb", "bpc", "score", "reward", "norm", "error", "mse", "nll", "entropy", "cost", "episode", "up.", "@", "sec",
+    "time", "lr", " l=",
 )  # fmt: skip
 _HINT = re.compile(
-    r"(?:step|iter|ation|epoch|episode|batch|update|\bs|train|test|val|ba|it)s?['\"]?(?:\([a-z]+\))?[\s:=\[(#]{0,6}\d"
-    r"|(?:loss|acc|ppl|perplexity|bp[bc]|score|reward|norm|error|mse|nll|entropy|@\d)\w*['\"]?[\s:=(\[]{1,6}['\"]?[-+\d.ni]"
+    r"(?:step|iter|ation|epoch|episode|batch|update|\bs|train|test|val|ba|it|\bup\.)s?['\"]?(?:\([a-z]+\))?[\s:=\[(#]{0,6}\d"
+    r"|(?:loss|acc|ppl|perplexity|bp[bc]|score|reward|norm|error|mse|nll|entropy|cost|@\d)\w*['\"]?[\s:=(\[]{1,6}['\"]?[-+\d.ni]"
     r"|^\s*\[\d+[\],]|^\s*\d+:\s+[-+\d.]|[a-z_)]\s?[:=]\s?[-+]?\d.*[a-z_)]\s?[:=]\s?[-+]?\d"
 )
 _SUMMARY_BEGINS = re.compile(r"\*{3,}\s*(?:train|eval|predict|test) metrics")

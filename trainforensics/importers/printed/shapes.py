@@ -24,7 +24,10 @@ _BEFORE_STEP = frozenset(SPLITS) | {
     "result", "metrics", "after", "end", "finished", "done", "log", "model", "beginning", "start", "starting", "data",
     "learning", "to", "in", "saving", "dict", "summary",
 }  # fmt: skip
-_RANKS = frozenset({"rank", "global_rank", "dp_rank", "worker"})
+_SYMBOLS_OF_COUNT = frozenset({"t", "i"})
+_RANK_OF_SEVERAL = "rank of"  # "(0/4)": a rank if the same step comes from several
+_RANKS = frozenset({"rank", "global_rank", "dp_rank", "worker", "rank_of"})
+_RATE = re.compile(r"0?\.\d+(?:e-\d+)?|\d(?:\.\d+)?e-\d+")
 _IGNORED = frozenset({"eta", "elapsed", "remaining", "pid", "port", "device", "gpu", "node", "version", "v_num"})
 _HELD_OUT_PHRASES = (" valid on ", "Saving dict for ")
 _HELD_OUT_NAMES = frozenset({"tel"})  # llm.c's test loss
@@ -46,6 +49,8 @@ _PLURAL = frozenset({"steps", "iterations", "iters", "epochs", "batches", "updat
 _LEAD = frozenset(SPLITS) | {"loss", "set", "metrics", "results", "phase", "performance"}
 _CLOCK = frozenset({"time", "date"})
 _TIMES = re.compile(TIME)
+_INFERENCE = re.compile(r"(?:infer(?:ence)?|eval(?:uation)?|validation|test)(?:[ _]time)?", re.IGNORECASE)
+_TRAIN = re.compile(r"train", re.IGNORECASE)
 _QUOTED = re.compile(r"\s*[\"']\w+[\"']\s*:")  # a line of a document: `"score": 0.5`
 _IDENTIFIER = re.compile(r"[a-z]+(?:_[a-z]+)+")  # "train_loss 0.5" needs no mark between
 _LONGEST_RECORD = 16_384
@@ -60,9 +65,10 @@ class Shape:
     """One kind of record, and the rows of it that were read since the last flush.
 
     `values`: (group, series name) of the record's numbers; the other numbers are groups of its expression, 0 where it
-    has none. `inner` counts iterations within an epoch, `total` says out of how many. `bar`: it ends with the epoch, as
-    Keras' bars do. `dictionary`: a printed dictionary, which need not name its step. `plain`: its step needs no
-    thought, and `steps` stays empty. `used`: it had rows before the last flush.
+    has none. `of_several`: the rank is a bare share, and may be none. `inner` counts iterations within an epoch,
+    `total` says out of how many. `bar`: it ends with the epoch, as Keras' bars do. `dictionary`: a printed dictionary,
+    which need not name its step. `plain`: its step needs no thought, and `steps` stays empty. `used`: it had rows
+    before the last flush.
     """
 
     pattern: re.Pattern[str] = re.compile("")
@@ -74,6 +80,7 @@ class Shape:
     total: int = 0
     time: int = 0
     rank: int = 0
+    of_several: bool = False
     validation: bool = False
     dictionary: bool = False
     training: bool = False
@@ -121,11 +128,13 @@ def learn(line: str, *, bar: bool = False, header: str = "", counted: bool = Fal
     items = find_items(line, start, end)
     if isinstance(items, int):
         return items if brace is None else None
+    _end_sentences(items)
     if not (0 < len(items) <= _MOST_NUMBERS and (bar or brace or not _is_prose(line, items))):
         return None
-    _name_counts(line, items, start)
+    _name_counts(line, items, start, header)
     _share_lead(items)
     _part_splits(items)
+    _part_evaluations(items)
     shape = Shape(dictionary=brace is not None)
     said_so = any(phrase in line for phrase in _HELD_OUT_PHRASES)
     shape.validation = said_so or _SAYS_HELD_OUT.search(line, 0, start) is not None
@@ -219,21 +228,40 @@ def _classify(shape: Shape, line: str, items: Sequence[Item], start: int) -> Non
     shape.step_name = "" if step is None else step.name
 
 
-def _name_counts(line: str, items: Sequence[Item], start: int) -> None:
-    """Name the numbers in brackets at the beginning, "[100] loss: ..." and "[1,  2000] loss: ..."."""
+def _end_sentences(items: Sequence[Item]) -> None:
+    """In a line that counts, a name begins with its sentence: "[Iteration 5] ... 377 records/second. Loss is 2.5"."""
+    if not any(_is_count(item.name) for item in items[:2]):
+        return
+    for item in items:
+        _, stop, name = item.name.rpartition(". ")
+        if stop and item.said and name[:1].isupper():
+            item.name = name
+
+
+def _name_counts(line: str, items: Sequence[Item], start: int, header: str) -> None:
+    """Name the numbers at the beginning: "[100] loss: ...", "[1,  2000] loss: ...", "10 | loss 2.5", "(0/4) step 5"."""
     first, second = items[0], items[1] if len(items) > 1 else items[0]
+    if first.name in _SYMBOLS_OF_COUNT and first.said and not any(_is_count(item.name) for item in items):
+        first.name = "iteration"  # "t=5 L=0.5"
     if first.name or second.kind == "average":
         return
     before, behind = line[start : first.start].strip(), line[first.end : second.start].strip()
     if first.share:
         if second.share and not second.name and (before, behind) == ("[", "]["):
             first.name = "epoch"  # "[0/25][50/500]"
+        elif before == "(" and behind[:1] == ")" and any(item.name.lower() in STEP_TRUST for item in items[1:3]):
+            first.name = _RANK_OF_SEVERAL
         return
     closed = line[first.end :].lstrip()[:1]
+    listed = before == "[" and behind == "," and not second.name and line[second.end : second.end + 1] == "]"
     if before in {"[", "(", "[ (", "[("} and closed in {"]", ")"}:
         first.name, first.said = "iteration", True
-    elif before == "[" and behind == "," and not second.name and line[second.end : second.end + 1] == "]":
+    elif listed and header and len(items) == 2 and _RATE.fullmatch(line, second.start, second.end):
+        first.name, second.name = "step", "learning_rate"  # a list that stands alone under its epoch
+    elif listed:
         first.name, second.name = "epoch", "iteration"
+    elif not before and behind[:1] == "|" and roles.resolve(second.name).role in RESULT_ROLES:
+        first.name, first.said = "iteration", True  # "100 | loss 0.5"
     elif not before and line[first.end : first.end + 1] in {":", "\t"} and len(items) > 1:
         first.name, first.said = "iteration", True  # "100:  loss: 0.5"
         if not second.name and items[2:] and items[2].name.startswith("avg"):  # its mean behind it: what is minimised
@@ -250,6 +278,16 @@ def _part_splits(items: Sequence[Item]) -> None:
             item.name = item.name[found.end() :]
         if item.held_out and item.name and not _is_count(item.name) and not says_validation(item.name):
             item.name = f"val/{item.name}"
+
+
+def _part_evaluations(items: Sequence[Item]) -> None:
+    """Where a line says how long inference took, its accuracy was measured on held-out data."""
+    if not any(_INFERENCE.fullmatch(item.name) for item in items):
+        return
+    for item in items:
+        role = roles.resolve(item.name).role if item.name else "none"
+        if role is None and roles.resolve(f"val/{item.name}").role == "val_metric" and not _TRAIN.search(item.name):
+            item.held_out, item.name = True, f"val/{item.name}"
 
 
 def _share_lead(items: Sequence[Item]) -> None:
@@ -325,7 +363,7 @@ def _number_groups(shape: Shape, items: Sequence[Item], prefix: Prefix) -> None:
                 shape.inner = shape.inner or group
                 shape.total = shape.total or group + 1
             case "rank":
-                shape.rank = group
+                shape.rank, shape.of_several = group, item.share
             case "average":
                 values.append((group, f"{item.name} (average)"))
             case "value":
