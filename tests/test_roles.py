@@ -38,8 +38,8 @@ NAMES: dict[str | None, tuple[str, ...]] = {
         "d_loss", "loss/D", "accuracy", "fast_rcnn/cls_accuracy", "perplexity", "token_acc", "tok_norm", "pos_norm",
         "ppl", "temperature", "recon", "eta_seconds", "percentage", "eval_runtime",
         "eval_samples_per_second", "eval_steps_per_second", "train_runtime", "grad_norm_clip", "max_grad_norm",
-        "layers.3/loss", "D/L", "train/Perplexity", "timing/train/z", "training/global_step", "trainer/global_step",
-        "global_step", "mean_token_accuracy", "sources/web/ratio", "gpu_mem_free",
+        "layers.3/loss", "loss_0", "D/L", "train/Perplexity", "timing/train/z", "training/global_step",
+        "trainer/global_step", "global_step", "mean_token_accuracy", "sources/web/ratio", "gpu_mem_free",
     ),
     "load_balance_loss": (
         "aux_loss", "load_balancing_loss", "moe_aux",

@@ -328,7 +328,7 @@ def _fit(rule: _Rule, key: str, run: list[_Token], rest: list[_Token], name: _Na
             return None
         if token.word in table.neutral or (stem or token.word) in rule.decorations or token.word in table.domain:
             weak |= token.word in table.weakening or token.word[len(stem) :].strip("0") != ""
-        elif token.word.isdigit() and (rule.decorations or _numbers(name, token, own)):
+        elif token.word.isdigit() and (rule.decorations or _tells_optimisers(rule, name, token, own)):
             weak |= token.word != "0"
         elif not _allowed(rule, token, own, rest):
             return None
@@ -348,8 +348,10 @@ def _fit(rule: _Rule, key: str, run: list[_Token], rest: list[_Token], name: _Na
     return RoleMatch(rule.role, layer=layer, domain=domain, weak=weak, mean=weak and mean)
 
 
-def _numbers(name: _Name, token: _Token, own: set[int]) -> bool:
-    """Whether a number behind the metric merely tells optimisers apart: "grad_norm_0", "grad_norm_1"."""
+def _tells_optimisers(rule: _Rule, name: _Name, token: _Token, own: set[int]) -> bool:
+    """Whether a number behind a gradient norm merely tells optimisers apart: "grad_norm_0", "grad_norm_1"."""
+    if rule.role != "grad_norm":
+        return False
     said = [other for other in name.tokens if other.word not in _table().neutral]
     return said[-1] is token and {other.component for other in said} == own and not name.layer
 

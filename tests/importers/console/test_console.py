@@ -130,6 +130,25 @@ def test_printed_dictionaries_take_the_step_of_the_bar_drawn_after_them(tmp_path
     assert [event.kind for event in result.events] == ["finish"]
 
 
+def test_printed_dictionaries_between_two_drawings_of_the_bar_share_its_steps(tmp_path: Path) -> None:
+    bar = "  5%|▌         | {}/400 [0:13:40<4:19:00, 41.2s/it]\n"
+    row = "{{'loss': {}, 'epoch': 0.5}}\n{{'reward': 0.5, 'epoch': 0.5}}\n"
+    text = row.format(0.5) * 5 + bar.format(10) + row.format(0.25) * 4 + "{'eval_loss': 0.75}\n" + row.format(0.25)
+    result = read_text(tmp_path, text + bar.format(20) + row.format(0.125))
+    assert series(result, "loss")[0] == [*range(2, 21, 2), 20]
+    assert series(result, "reward")[0] == [*range(2, 21, 2), 20]
+    assert series(result, "eval_loss")[0] == [18]
+    assert result.axis is not None
+    assert result.axis.name == "progress bar"
+
+
+def test_a_bar_behind_the_rows_is_an_evaluation(tmp_path: Path) -> None:
+    row = "{'loss': 0.5, 'epoch': 0.04}\n"
+    text = row * 26 + "100%|██████████| 7/7 [00:00<00:00, 1843.47it/s]\n" + row * 4
+    text += "100%|██████████| 70/70 [00:00<00:00, 1843.47it/s]\n" + row
+    assert series(read_text(tmp_path, text), "loss")[0] == list(range(1, 32))
+
+
 def test_overflows_belong_to_the_step_under_way(tmp_path: Path) -> None:
     message = "[2025-03-31 21:50:38,037] [INFO] [deepspeed] OVERFLOW! Rank {} Skipping step. "
     message += "Attempted loss scale: 8, reducing to 4"

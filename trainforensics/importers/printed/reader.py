@@ -11,6 +11,7 @@ from trainforensics.importers.base import Config, Record, Source, naive_times
 from trainforensics.importers.printed.bars import PLAIN_BAR, Bar, endless_bar, find_bar, worded_bar
 from trainforensics.importers.printed.clock import Clock
 from trainforensics.importers.printed.happenings import Happenings
+from trainforensics.importers.printed.pace import Pace
 from trainforensics.importers.printed.points import Collector
 from trainforensics.importers.printed.settings import settings_of
 from trainforensics.importers.printed.shapes import Shape, learn
@@ -72,7 +73,9 @@ class Reader:
     _bars: dict[int, int] = field(default_factory=dict)  # count by total
     _main: int | None = None  # total of the bar that counts the training's steps
     _main_seen: bool = False  # since the last printed dictionary
-    _last_bar: int | None = None
+    _last_bar: int | None = None  # since then too
+    _foreign: set[int] = field(default_factory=set)  # totals of bars that cannot be the training's
+    _pace: Pace = field(default_factory=Pace)
     _bar_offset: int = 0
     _ahead: int = 0  # steps by which the bar is ahead of the step that it declares
     _waiting: Shape | None = None  # its last row takes its step from the bar drawn next
@@ -131,6 +134,7 @@ class Reader:
             yield naive_times(self.source.label)
 
     def _flush(self) -> Iterator[Record]:
+        self._pace.taken(self.clock.step or 0)
         yield from self._collector.take(self._known)
         yield from self._events
         self._events = []
@@ -267,6 +271,8 @@ class Reader:
             return
         self._append(shape, groups, step, again=bool(shape.inner and shape.validation))
         self._waiting = shape if shape.dictionary and shape.training and not shape.step else None
+        if shape.dictionary and not shape.step:
+            self._pace.note(shape)
         self._miss(shape, step, line)
 
     def _append(self, shape: Shape, groups: tuple[str | None, ...], step: int, *, again: bool) -> None:
@@ -306,23 +312,28 @@ class Reader:
         if shape.dictionary and shape.training:
             if self._stated + 1 in {line, self._open_at} and not self._bars:
                 return self.clock.step or 0
-            return self._printed_step()
+            return self._printed_step(shape)
         if self.clock.by_epoch and self.clock.epoch is not None:
             return self.clock.of_epoch(self.clock.epoch)
         return self.clock.row() if shape.training and self.clock.by_row else self.clock.step or 0
 
-    def _printed_step(self) -> int:
+    def _printed_step(self, shape: Shape) -> int:
         """The step of a printed dictionary: the bar's, else the row's."""
         if self._bars:
-            if self._main not in self._bars or not self._main_seen:
-                self._main = self._last_bar if self._last_bar is not None else self._main
+            drawn, self._last_bar = self._last_bar, None
+            known = self._main in self._bars
+            if drawn is not None and not (known and (self._main_seen or self._bars[drawn] == drawn)):
+                self._main = drawn
+            elif known and not self._main_seen:
+                self.clock.step = self._pace.after(self.clock.step or 0, shape)
+                return self.clock.step
             self._main_seen = False
             return self.clock.barred(self._bars.get(self._main or 0, 0), self._main or 0)
         if not self._interval_known:
             self._interval_known = True
             found = logging_interval(self._settings) or logging_interval_beside(self.source.path)
             self.clock.interval = found or 1
-        return self.clock.row()
+        return self.clock.step or 0 if self._pace.adds(shape) else self.clock.row()
 
     def _miss(self, shape: Shape, step: int, line: int) -> None:
         """Say once that a kind of record goes on without the loss that it held before."""
@@ -347,11 +358,14 @@ class Reader:
             if said and bar.count == bar.total:
                 self._behind(bar, self.clock.step or 0)
             return
+        if self._is_foreign(bar):
+            return
         previous = self._bars.get(bar.total, 0)
         self._bars[bar.total] = bar.count
         self._last_bar = bar.total
         if bar.total == self._main:
             self._main_seen = True
+            self._pace.drawn(bar.count)
             if self._waiting is not None and self._waiting.steps and bar.count >= self._waiting.steps[-1]:
                 self._waiting.steps[-1] = bar.count
             self.clock.step = bar.count
@@ -362,6 +376,23 @@ class Reader:
             if bar.count < previous and previous >= _FINISHED * bar.total:
                 self._bar_offset += bar.total
             self._behind(bar, None)
+
+    def _is_foreign(self, bar: Bar) -> bool:
+        """Whether a bar that comes after rows were counted without one is not the training's: it lags behind them.
+
+        Otherwise it tells the steps of those rows.
+        """
+        counted = self.clock.step or 0
+        if bar.total in self._foreign:
+            return True
+        if self._bars or not (self.records and self.clock.axis and self.clock.by_row):
+            return False
+        if bar.count < counted or (bar.count == bar.total and counted < bar.total):
+            self._foreign.add(bar.total)
+            return True
+        self._main, self.clock.axis = bar.total, None
+        self.clock.barred(bar.count, bar.total)
+        return False
 
     def _behind(self, bar: Bar, step: int | None) -> None:
         """The numbers of a bar are a record: of the step that it declares, else of the one that the bar counts."""

@@ -1,0 +1,60 @@
+"""Printed dictionaries between two drawings of the training's bar share the steps that the bar went on by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from trainforensics import roles
+from trainforensics.importers.printed.shapes import RESULT_ROLES, Shape
+
+
+@dataclass(slots=True)
+class Pace:
+    """The rows since the bar was last drawn, at a step `anchor`; rows of one step stand together.
+
+    `per_row`: how many steps the bar went on by from row to row, as far as is known.
+    """
+
+    anchor: int = 0
+    per_row: float = 1.0
+    _rows: list[list[tuple[Shape, int]]] = field(default_factory=list)
+    _names: set[str] = field(default_factory=set)
+
+    def adds(self, shape: Shape) -> bool:
+        """Whether a row adds to the one before: an evaluation, or other results of the same step."""
+        return bool(self._rows) and (not shape.training or self._names.isdisjoint(_results(shape)))
+
+    def after(self, step: int, shape: Shape) -> int:
+        """The step of a row of a shape, where the last step is known and no bar was drawn since."""
+        return step if self.adds(shape) else step + round(self.per_row)
+
+    def note(self, shape: Shape) -> None:
+        """The last row of a shape was printed."""
+        row = (shape, len(shape.steps) - 1)
+        if self.adds(shape):
+            self._rows[-1].append(row)
+        else:
+            self._rows.append([row])
+            self._names = set()
+        self._names |= _results(shape)
+
+    def drawn(self, count: int) -> None:
+        """The bar stands at a count: so does the last row, and those before it are spread evenly."""
+        apart = (count - self.anchor) / len(self._rows) if self._rows else 0.0
+        if len(self._rows) > 1 and apart >= 1:
+            self.per_row = apart
+            for i, rows in enumerate(self._rows, 1):
+                for shape, at in rows:
+                    shape.steps[at] = self.anchor + round(i * apart)
+        self.anchor = count
+        self._rows.clear()
+
+    def taken(self, step: int) -> None:
+        """The rows so far can no longer be changed."""
+        if self._rows:
+            self.anchor = step
+            self._rows.clear()
+
+
+def _results(shape: Shape) -> set[str]:
+    return {name for name in shape.names if roles.resolve(name).role in RESULT_ROLES}
