@@ -40,3 +40,13 @@ def test_whether_the_loss_still_falls() -> None:
 def test_layers_by_depth() -> None:
     layers = [make_curve([1.0], layer=name).series for name in ("layer_10", "layer_2", "head")]
     assert [series.layer for series in sorted(layers, key=layer_order)] == ["layer_2", "layer_10", "head"]
+
+
+def test_the_knee_of_a_course_that_was_bent_before() -> None:
+    x = np.arange(280)
+    value = 0.45 + 0.55 * np.exp(-x / 50)
+    value[140:] *= np.maximum(np.exp(-(x[140:] - 140) / 40), 0.03)
+    value *= np.exp(0.01 * np.random.default_rng(0).standard_normal(280))
+    found = departure(make_curve(value, "attention_entropy", step=x), 0.15)
+    assert found is not None
+    assert abs(found.onset - 140) <= 4

@@ -14,6 +14,7 @@ from trainforensics.signals.stretches import lasting_start
 
 MIN_POINTS = 30
 KNEE_POINTS = 400  # points before the crossing in which its beginning is sought
+NEAR_KNEE, NARROWED = 12, 3  # points before a knee that tell the course it leaves; times the view is narrowed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,8 +55,20 @@ def departure(curve: Curve, factor: float) -> Departure | None:
     after = float(np.median(curve.value[first:]))
     low = max(0, first - KNEE_POINTS)
     floor = max(1e-12, 1e-6 * before)
-    onset = low + knee(np.log(np.maximum(curve.value[low : first + 1], floor)))
+    onset = low + _sharpest_knee(np.log(np.maximum(curve.value[low : first + 1], floor)))
     return Departure(curve, onset, first, before, after)
+
+
+def _sharpest_knee(y: Floats) -> int:
+    """The knee as seen from nearby: no more points before it than after, for a bent course is no line from afar."""
+    at = knee(y)
+    for _ in range(NARROWED):
+        start = max(0, at - max(len(y) - at, NEAR_KNEE))
+        nearer = start + knee(y[start:])
+        if nearer == at:
+            break
+        at = nearer
+    return at
 
 
 def knee(y: Floats) -> int:

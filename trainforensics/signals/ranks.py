@@ -84,6 +84,41 @@ def _at_size(values: Floats, size: int) -> dict[int, list[RankDeparture]]:
     return {row: departures for row, departures in left.items() if departures}
 
 
+def unequal_ranks(values: Floats, equal: float) -> tuple[RankDeparture, ...]:
+    """Rows that equalled the others up to some point, to a relative difference of `equal`, and hardly ever since.
+
+    `values` has shape (rank, step). For what ranks must agree on whatever its size, as checksums: the distance of a row
+    that parted has no sign and no level.
+    """
+    ranks, n = values.shape
+    if ranks < 3 or n < MIN_POINTS:
+        return ()
+    found = []
+    for row in range(ranks):
+        others = np.delete(values, row, axis=0)
+        middle = _middle(others, axis=0)
+        known = np.isfinite(values[row]) & np.isfinite(middle)
+        apart = known & (np.abs(values[row] - middle) > equal * np.abs(middle))
+        first = _parted_at(apart)
+        if first is not None:
+            distance = np.abs(values[row] - middle)[first:]
+            ordinary = np.abs(others[:, first:] - middle[first:])
+            spread = max(float(np.nanmedian(ordinary)), _grid(values))
+            found.append(RankDeparture(row, first, n - 1, float(np.nanmedian(distance)), spread, 0.0, ended=False))
+    return tuple(found)
+
+
+def _parted_at(apart: Bools) -> int | None:
+    """First index from which nearly all are apart to the end, none to speak of before; None where there is none."""
+    n = len(apart)
+    if not apart.any():
+        return None
+    first = int(np.argmax(np.cumsum(np.where(apart, 1, -1)[::-1])[::-1]))
+    if first < MIN_STRETCH or n - first < MIN_STRETCH:
+        return None
+    return first if np.mean(apart[first:]) >= LASTING and np.mean(apart[:first]) <= 1 - LASTING else None
+
+
 class _Apart:
     """Distances of all ranks from the middle of `others`: `points` (rank, step), their block medians `blocks` (rank,
     block) and the ordinary `spread` of those among the others (block,)."""

@@ -110,3 +110,21 @@ def test_earlier_pipeline_stages_log_a_constant() -> None:
 
 def test_without_ranks() -> None:
     assert isinstance(rank_divergence.detect(make_signals({"train_loss": losses(1)[0]}), PARAMS), NotApplicable)
+
+
+def test_checksums_that_are_no_longer_equal() -> None:
+    rng = np.random.default_rng(3)
+    checksum = np.tile(rng.uniform(0, 9, N), (4, 1))
+    assert isinstance(judge(checksum, "checksum"), Clear)
+    checksum[2, 300:] = rng.uniform(0, 9, 100)
+    found = one(judge(checksum, "checksum"))
+    assert (found.scope.rank, found.onset_step) == (2, 301)
+    assert "no longer equals" in found.summary
+
+
+def test_checksums_of_ranks_that_never_were_equal_or_differ_once() -> None:
+    rng = np.random.default_rng(3)
+    checksum = np.tile(rng.uniform(0, 9, N), (4, 1))
+    checksum[1, 200:203] += 1.0
+    assert isinstance(judge(checksum, "checksum"), Clear)
+    assert isinstance(judge(rng.uniform(0, 9, (4, N)), "checksum"), Clear)

@@ -57,3 +57,14 @@ def test_a_validation_loss_that_rises_too_is_another_kind() -> None:
 def test_a_noisy_score_is_none(n: int, noise: float) -> None:
     for seed in range(25):
         assert not findings(make_signals([evaluation(score(n, 0.0, noise, seed)), loss(n)]))
+
+
+def test_a_validation_loss_that_is_no_number_meanwhile_is_another_kind() -> None:
+    score_ = evaluation(score(40, 0.3))
+    ill = np.full(40, 1.0)
+    ill[26:] = np.nan
+    stray = np.full(40, 1.0)
+    stray[26] = np.nan
+    for loss_, told in ((ill, 0), (stray, 1)):
+        validation = evaluation(loss_ + np.exp(-np.arange(40) / 9), "val_loss", "eval/loss")
+        assert len(findings(make_signals([score_, validation, loss(40)]))) == told

@@ -36,7 +36,7 @@ from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable,
 from trainforensics.signals import Matrix, Signals
 from trainforensics.signals.curve import Floats
 from trainforensics.signals.noise import robust_sigma
-from trainforensics.signals.ranks import MIN_POINTS, RankDeparture, rank_departures
+from trainforensics.signals.ranks import MIN_POINTS, RankDeparture, rank_departures, unequal_ranks
 from trainforensics.signals.trend import log_space
 
 ROLES = ("train_loss", "grad_norm", "param_norm", "checksum")
@@ -88,6 +88,8 @@ def _space(role: str, values: Floats) -> Floats:
 
 
 def _departures(role: str, matrix: Matrix, params: Params) -> list[RankDeparture]:
+    if role in EQUAL_ROLES and (unequal := unequal_ranks(matrix.value, params["equal"])):
+        return list(unequal)
     values = _space(role, matrix.value)
     told = []
     for left in rank_departures(values):
@@ -115,7 +117,9 @@ def _finding(told: list[tuple[str, Matrix, RankDeparture]]) -> Finding:
     whose = f"rank {series.rank}" if known else "one of the two ranks"
     since = f"From step {onset} on" if left.first else "From the start on"
     text = (
-        f"{since} {series.name} of {whose} stays {abs(left.size):.3g} {'above' if left.size > 0 else 'below'} the "
+        f"{since} {series.name} of {whose} no longer equals the other ranks'; it is {left.size:.3g} off at the median."
+        if role in EQUAL_ROLES and left.before == 0.0
+        else f"{since} {series.name} of {whose} stays {abs(left.size):.3g} {'above' if left.size > 0 else 'below'} the "
         f"middle rank's{unit}; such levels ordinarily differ by {left.spread:.2g}."
     )
     others = sorted({r for r, _, _ in told if r != role})

@@ -14,7 +14,7 @@ Evidence:
 
 False positives:
     Small evaluation sets swing (the fall must be twice the largest fall that the run undid before). A loss that gets
-    worse as well makes it an effect of that event, which another kind names.
+    worse as well, or is no number over much of the fall, makes it an effect of that event, which another kind names.
 
 Example:
     Accuracy falls from 0.80 to 0.41 in 1,500 steps while training loss goes from 1.1 to 1.0.
@@ -24,6 +24,8 @@ Parameters:
 """
 
 from __future__ import annotations
+
+import numpy as np
 
 from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
@@ -57,6 +59,7 @@ META = Meta(
         Param("short_fall", 0.2, "such a fall against the best level; as for val-divergence"),
         Param("size", 0.05, "fall against the best level; as for val-divergence"),
         Param("wobble", 2.0, "times the largest fall that the run made and undid before"),
+        Param("not_finite", 0.25, "share of a loss since the best evaluation; one stray NaN is no illness"),
     ),
 )
 
@@ -88,7 +91,16 @@ def _judge(curve: Curve, signals: Signals, params: Params) -> Finding | None:
     ways = {course.way for course in courses.values()}
     if "rises" in ways or not ways & {"falls", "flat"}:
         return None
+    since = int(points.step[fall.best])
+    if any(_not_finite(signals.curve(role), since) > params["not_finite"] for role in courses):
+        return None
     return _finding(curve, points, fall, courses)
+
+
+def _not_finite(loss: Curve | None, since: int) -> float:
+    """Share of a loss after a step that is NaN or infinite."""
+    late = loss.finite[loss.step > since] if loss is not None else []
+    return 1.0 - float(np.mean(late)) if len(late) else 0.0
 
 
 def _stands_out(points: Condensed, fall: Rise, params: Params) -> bool:

@@ -61,7 +61,7 @@ META = Meta(
         Param(
             "z_kept",
             4.0,
-            "so many standard errors; both together: no further alarm in 1,800 healthy curves",
+            "so many standard errors; both together added no alarm in the healthy curves it was simulated on",
         ),
         Param("size", 0.02, "step against the level; smaller ones do not change a decision"),
         Param("lone", 2.0, "times the next highest evaluation above its neighbours; tails do not leave such gaps"),
