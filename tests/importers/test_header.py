@@ -42,6 +42,29 @@ def test_columns_that_end_together(tmp_path: Path) -> None:
     assert found.series["acc"].number_steps == list(range(1, 9))
 
 
+@pytest.mark.parametrize("between", [",", ", ", " ", "\t"])
+def test_one_line_of_numbers_is_a_column(between: str, tmp_path: Path) -> None:
+    values = [3 - i / 8 for i in range(12)]
+    path = write(tmp_path / "losses.csv", between.join(map(str, values)))
+    assert sniff(table, path) > 0.3
+    found = read(table, path)
+    assert found.series["loss"].number_steps == list(range(1, 13))
+    assert found.series["loss"].numbers.tolist() == values
+
+
+def test_one_line_of_few_numbers_or_without_a_telling_name_is_none(tmp_path: Path) -> None:
+    assert sniff(table, write(tmp_path / "losses.csv", "0.5,0.25,0.125")) == 0.0
+    assert sniff(table, write(tmp_path / "weights.csv", ",".join(["0.5"] * 40))) == 0.0
+
+
+def test_names_of_two_words_over_aligned_columns(tmp_path: Path) -> None:
+    text = "      Iter       Train Loss   Remaining Time \n"
+    text += "".join(f"{i:10d} {3 - i / 8:16.4f} {2 - i / 100:15.2f}s\n" for i in range(1, 9))
+    found = read(table, write(tmp_path / "fit.out", text + text))
+    assert found.series["Train Loss"].number_steps == [*range(1, 9)] * 2
+    assert found.series["Train Loss"].numbers.tolist() == [3 - i / 8 for i in range(1, 9)] * 2
+
+
 def test_a_header_in_a_comment(tmp_path: Path) -> None:
     rows = "".join(f"{i * 100:7d}    {3 - i / 8:.2e}    1.0e-03\n" for i in range(12))
     path = write(tmp_path / "lcurve.out", "# a note\n#  step      rmse_trn         lr\n" + rows)

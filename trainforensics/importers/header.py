@@ -24,6 +24,7 @@ _FEWEST_ROWS = 8  # of a table without header: fewer numbers may be anything
 _COUNTED = "step"
 NAMELESS = "column_"  # what a column without a name is called, with its number behind
 _WORD = re.compile(r"\S+")
+_WIDE = re.compile(r"\S+(?: \S+)*")
 # Words of a file's name that do not say what it holds.
 _FILE_WORDS = frozenset(
     {"log", "logs", "history", "curve", "curves", "data", "values", "all", "file", "list", "per", "step"}
@@ -36,7 +37,7 @@ class Shape:
     """The delimiter (" " for blanks of any width), the columns, the first rows, and how many lines the header takes.
 
     `spans`: where the names stand in the header line, of a table set apart by blanks. `named`: the names were given by
-    place, because the table has no header.
+    place, because the table has no header. `across`: its only line holds one column, value after value.
     """
 
     delimiter: str
@@ -45,6 +46,7 @@ class Shape:
     lines: int
     spans: tuple[tuple[int, int], ...] = ()
     named: bool = False
+    across: bool = False
 
 
 def shape_of(data: bytes, name: str, options: Mapping[str, str]) -> Shape | None:
@@ -91,6 +93,9 @@ def _with_header(lines: Sequence[str], above: int) -> Shape | None:
             return None
     rows = list(csv.reader(picked, delimiter=delimiter))
     header = [name.strip() for name in rows[0]]
+    wide = list(_WIDE.finditer(lines[above])) if spans else []
+    if 1 < len(wide) < len(header) and sum(len(row) == len(wide) for row in rows[1:]) > len(rows[1:]) / 2:
+        header, spans = [name[0] for name in wide], tuple(name.span() for name in wide)  # "Train Loss" is one name
     if not header or sum(is_number(name) for name in header) > len(header) // 3:
         return None
     body = [row for row in rows[1:] if row]
@@ -110,12 +115,15 @@ def _without_header(lines: Sequence[str], above: int, name: str, options: Mappin
     delimiter = delimiter if delimiter in lines[above] else " "
     picked = [" ".join(line.split()) if delimiter == " " else line for line in lines[above : above + _LINES]]
     rows = [row for row in csv.reader(picked, delimiter=delimiter) if row]
+    across = len(lines) == 1 and above == 0
+    if across:
+        rows = [[cell] for cell in rows[0] if cell.strip()]
     whole = rows[:-1]  # the last one may be cut off
     if len(whole) < _FEWEST_ROWS or len({len(row) for row in whole}) > 1:
         return None
     if not all(is_number(cell) or read_text(cell)[1] == STRING for row in whole for cell in row):
         return None
-    return Shape(delimiter, _names_by_place(whole, name, options), rows, above, named=True)
+    return Shape(delimiter, _names_by_place(whole, name, options), rows, above, named=True, across=across)
 
 
 def _names_by_place(rows: Sequence[Sequence[str]], name: str, options: Mapping[str, str]) -> list[str]:

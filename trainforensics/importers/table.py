@@ -163,6 +163,8 @@ class _Csv:
                 )
                 self.warnings.append(ReadWarning("no-header", f"line {line}", message))
             self.delimiter, self.header, self.spans = shape.delimiter, shape.header, shape.spans
+            if shape.across:
+                data, self.delimiter = b"\n".join(data.replace(self.delimiter.encode(), b" ").split()), ","
             body = data.split(b"\n", shape.lines)
             data, line = body[-1] if len(body) == shape.lines + 1 else b"", line + shape.lines
         if not data.strip():
@@ -237,7 +239,8 @@ class _Csv:
             if self._is_header(row):
                 yield from self._rows(rows, lines, reader)
                 rows, lines = [], []
-                self.header = [name.strip() for name in row]
+                if " ".join(row) != " ".join(self.header):
+                    self.header = [name.strip() for name in row]
                 reader.restart()
                 continue
             rows.append(row)
@@ -246,7 +249,7 @@ class _Csv:
 
     def _is_header(self, row: Sequence[str]) -> bool:
         names = [cell.strip() for cell in row]
-        return names == self.header or (
+        return " ".join(names) == " ".join(self.header) or (
             any(is_step_name(name) for name in names) and len(set(names) & set(self.header)) >= max(2, len(names) // 2)
         )
 

@@ -346,6 +346,7 @@ NO_TRAINING = {
     "a download": "\r 45%|████▌     | 450/1000 [00:30<00:37, 14.9MB/s]\nCollecting numpy<2.0,>=1.2\n",
     "a pointer to the file": "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n",
     "sweep of a setting": "t=0.5 lr=0.1\nt=0.6 lr=0.1\n",
+    "asides": "A better model was found (reward: 2.5)\nA better model was found (reward: 3.5)\n",
     "a list of pairs": "[1, 0.05]\n[2, 0.04]\n[3, 0.03]\n",
     "a table of counts": "10 | 12 | 13\n20 | 22 | 23\n",
     "lifecycle alone": "[2022-09-23 19:31:01,023][__main__][INFO] - Starting training!\n[...] - Instantiating model\n",

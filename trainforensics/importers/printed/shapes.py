@@ -51,6 +51,7 @@ _CLOCK = frozenset({"time", "date"})
 _TIMES = re.compile(TIME)
 _INFERENCE = re.compile(r"(?:infer(?:ence)?|eval(?:uation)?|validation|test)(?:[ _]time)?", re.IGNORECASE)
 _TRAIN = re.compile(r"train", re.IGNORECASE)
+_ASIDE = re.compile(r"(.*) \([^)]*$")  # "a better model was found (reward: 2.5)"
 _QUOTED = re.compile(r"\s*[\"']\w+[\"']\s*:")  # a line of a document: `"score": 0.5`
 _IDENTIFIER = re.compile(r"[a-z]+(?:_[a-z]+)+")  # "train_loss 0.5" needs no mark between
 _LONGEST_RECORD = 16_384
@@ -396,6 +397,9 @@ def _is_record(
     if code or lead - _LEAD or len(tail) > _TAIL or len(items) > _MOST_ITEMS:
         return False
     first = kept[0]
+    aside = _ASIDE.match(first.name)
+    if aside and not _LEAD.issuperset(aside[1].lower().split()):
+        return False
     starred = line[span[0] : first.name_start].strip(" \t") == "*"
     if not (first.said or first.held_out or starred or _IDENTIFIER.fullmatch(first.name)):
         return False
