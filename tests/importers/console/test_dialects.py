@@ -266,11 +266,14 @@ cmd = main.py --learning_rate 9.65e-6 --weight_decay 0. --zero_stage 2
   Num examples = 16,000
   Total optimization steps = 850
 world_size:1 grad_accum_steps:8
+n_layer = 2 | n_embd = 64 | tied = True
+lr = 0.5, loss = 3, seed = 4
 step 5 loss 3
 """
     config = read_text(tmp_path, text).config
     assert config["batch_size"] == 12 and config["fp16"] is True and config["lr"] == 0.1 and config["name"] == "x y"
     assert config["learning_rate"] == 9.65e-6 and config["zero_stage"] == 2 and config["max_steps"] == 850
+    assert config["n_layer"] == 2 and config["tied"] is True and "seed" not in config
     assert config["num_examples"] == 16000 and config["grad_accum_steps"] == 8 and config["resume"] is None
 
 
@@ -346,3 +349,14 @@ def test_a_log_cut_into_lines_of_any_rank_keeps_every_number(tmp_path: Path, ste
     found = [p for p in console.read(Source(path, path.name)) if isinstance(p, Points)]
     assert sorted(s for p in found for s in p.step.tolist()) == sorted(steps)
     assert sorted(v for p in found for v in p.value.tolist()) == pytest.approx(sorted(s / 7 for s in steps))
+
+
+def test_rows_that_came_through_syslog(tmp_path: Path) -> None:
+    lines = [
+        f"Feb {9 + i // 4:2d} 22:14:{10 + i} gpu07 train[2214]: iter={10 * i} loss={1 / (i + 1):.4f}" for i in range(8)
+    ]
+    path = tmp_path / "train.log"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    result = read(console, path)
+    assert set(result.series) == {"loss"}
+    assert result.series["loss"].number_steps == list(range(0, 80, 10))

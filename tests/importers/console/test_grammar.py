@@ -130,6 +130,15 @@ COUNTS: dict[str, tuple[str, dict[str, Pairs]]] = {
         "10 | loss 9.5 | lr 9.0e-05 | 7353.63ms\n",
         {"loss": [(0, 10.0), (10, 9.5)], "val loss": [(0, 10.25)]},
     ),
+    "two counts of which one tells the lines apart": (
+        "iter 0 step 0: loss 10.5, iter time: 196.40ms\niter 1 step 1: loss 10.5, iter time: 215ms (optimizer.step)\n"
+        "iter 2 step 1: loss 10.5, iter time: 196.40ms\niter 3 step 2: loss 10.5, iter time: 215ms (optimizer.step)\n",
+        {"loss": [(0, 10.5), (1, 10.5), (2, 10.5), (3, 10.5)]},
+    ),
+    "two counts of which one starts again": (
+        "step 98 batch 3: loss 2.5\nstep 99 batch 4: loss 2.25\nstep 100 batch 0: loss 2.0\n",
+        {"loss": [(98, 2.5), (99, 2.25), (100, 2.0)]},
+    ),
     "a symbol for the time": (
         "t=0 L=0.5 |g|=1.5 lr=0.06\nt=1 L=0.25 |g|=1.25 lr=0.06\n",
         {"L": [(0, 0.5), (1, 0.25)], "|g|": [(0, 1.5), (1, 1.25)], "lr": [(0, 0.06), (1, 0.06)]},

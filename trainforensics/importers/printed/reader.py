@@ -41,6 +41,8 @@ _LONGEST_LEAD = 120  # of what stands before a record
 _NOT_RECORDS = ("wandb:", "Averaged stats")
 _CONTINUED = re.compile(r"Continuing training from global step (\d+)")
 _MOST_SHAPES, _MOST_FRONT, _MOST_UNKNOWN = 400, 8, 20_000
+_TRIED = 60  # lines from which it is judged which of two counts tells rows apart
+_APART = 1.25
 _NUMBERS = re.compile(r"\d+")
 _PERCENT = re.compile(r"\d{1,3}$")
 _FINISHED = 0.95  # of a bar that begins again: the next epoch
@@ -86,6 +88,8 @@ class Reader:
     _open: list[str] = field(default_factory=list)  # the lines of a printed dictionary that is not closed yet
     _open_at: int = -1  # the number of the first of them
     _in_summary: bool = False
+    _lines: list[str] = field(default_factory=list)  # of the block, of which the first has this number
+    _first: int = 0
     _missing: set[frozenset[str]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -98,7 +102,9 @@ class Reader:
         """The records of a block of whole lines, of which the first has the number `line`."""
         front, alert = self._front, True
         self.begins = []
-        for number, whole in enumerate(plain(text).split("\n"), line):
+        self._lines = plain(text).split("\n")
+        self._first = line
+        for number, whole in enumerate(self._lines, line):
             self.begins.append(self._seq)
             for shape in () if alert else front:  # a further row of a plain shape; the clock is told later
                 found = shape.pattern.match(whole)
@@ -239,8 +245,20 @@ class Reader:
             if len(self._unknown) < _MOST_UNKNOWN:
                 self._unknown.add(skeleton)
             return None
+        if learned.rival and learned.plain:
+            finer = learn(line, header=self._header, distrust=True)
+            if isinstance(finer, Shape) and self._tells_apart(finer.step_name, learned.step_name, number):
+                learned = finer
         self._add(learned)
         return line
+
+    def _tells_apart(self, finer: str, coarse: str, number: int) -> bool:
+        """Whether lines that share one of their counts are told apart by the other, from the line of a number on."""
+        one, other = (re.compile(rf"(?<!\w){re.escape(name)}[\s:=\[(#]*(\d+)") for name in (finer, coarse))
+        lines = self._lines[number - self._first :][:_TRIED]
+        pairs = [(int(a[1]), int(b[1])) for line in lines if (a := one.search(line)) and (b := other.search(line))]
+        fine = [pair[0] for pair in pairs]
+        return fine == sorted(set(fine)) and len(fine) > _APART * len({pair[1] for pair in pairs})
 
     def _add(self, shape: Shape) -> None:
         self._listing.over, self._listing.inside = True, False

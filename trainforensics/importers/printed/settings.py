@@ -28,6 +28,9 @@ _KNOWN = re.compile(
 )
 _PAIR = re.compile(r"(?:^|\s)([A-Za-z_]\w*):([^\s:/,]+)(?=\s|$)")
 _PAIRS = re.compile(r"\s*[A-Za-z_]\w*:[^\s:/,]+(?:\s+[A-Za-z_]\w*:[^\s:/,]+)+\s*$")
+_BETWEEN = re.compile(r"\s*[|,;]\s+")
+_ENTRY = re.compile(r"([A-Za-z_][\w.]*)\s*[:=]\s*([^:=\s]+)")
+_FEWEST_ENTRIES, _FEWEST_KNOWN, _LONGEST_ENTRIES = 3, 2, 1000
 _MOST = 4000
 
 
@@ -46,6 +49,11 @@ def settings_of(line: str, known: int) -> dict[str, Any]:
         return {name: _value(value) for name, value in _ARGUMENT.findall(call[1])}
     if _PAIRS.match(line):
         return {name: _value(value) for name, value in _PAIR.findall(line)}
+    return _entries(line) or _argument(line)
+
+
+def _argument(line: str) -> dict[str, Any]:
+    """A setting alone on its line, if its name is a known one."""
     if (
         len(line) < 200
         and (found := _LINE_ARGUMENT.match(line.removeprefix("Overriding: ")))
@@ -53,6 +61,16 @@ def settings_of(line: str, known: int) -> dict[str, Any]:
     ):
         return {found[1]: _value(found[2])}
     return {}
+
+
+def _entries(line: str) -> dict[str, Any]:
+    """Settings of one line, "n_layer = 2 | n_embd = 64 | tied = True": several, and known ones among them."""
+    if len(line) > _LONGEST_ENTRIES:
+        return {}
+    entries = [_ENTRY.fullmatch(part.strip()) for part in _BETWEEN.split(line)]
+    found = {entry[1]: _value(entry[2]) for entry in entries if entry}
+    known = sum(_KNOWN.match(name) is not None for name in found)
+    return found if len(found) == len(entries) >= _FEWEST_ENTRIES and known >= _FEWEST_KNOWN else {}
 
 
 def _body(line: str) -> int:

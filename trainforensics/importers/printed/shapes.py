@@ -66,16 +66,17 @@ class Shape:
     """One kind of record, and the rows of it that were read since the last flush.
 
     `values`: (group, series name) of the record's numbers; the other numbers are groups of its expression, 0 where it
-    has none. `of_several`: the rank is a bare share, and may be none. `inner` counts iterations within an epoch,
-    `total` says out of how many. `bar`: it ends with the epoch, as Keras' bars do. `dictionary`: a printed dictionary,
-    which need not name its step. `plain`: its step needs no thought, and `steps` stays empty. `used`: it had rows
-    before the last flush.
+    has none. `rival`: it holds a second count. `of_several`: the rank is a bare share, and may be none. `inner` counts
+    iterations within an epoch, `total` says out of how many. `bar`: it ends with the epoch, as Keras' bars do.
+    `dictionary`: a printed dictionary, which need not name its step. `plain`: its step needs no thought, and `steps`
+    stays empty. `used`: it had rows before the last flush.
     """
 
     pattern: re.Pattern[str] = re.compile("")
     values: tuple[tuple[int, str], ...] = ()
     step: int = 0
     step_name: str = ""
+    rival: bool = False
     epoch: int = 0
     inner: int = 0
     total: int = 0
@@ -113,12 +114,15 @@ class Shape:
         return bool(self.step or self.inner or self.epoch)
 
 
-def learn(line: str, *, bar: bool = False, header: str = "", counted: bool = False) -> Shape | int | None:
+def learn(
+    line: str, *, bar: bool = False, header: str = "", counted: bool = False, distrust: bool = False
+) -> Shape | int | None:
     """The shape of a line that is a record.
 
     A number says that a second record begins there, so that the parts are to be read one by one; None: no record.
     `bar`: the text behind a progress bar, which counts the steps; `header`: what counts in the line before that said
-    the step, behind which any name may follow; `counted`: the log has said a step before.
+    the step, behind which any name may follow; `counted`: the log has said a step before; `distrust`: of several counts
+    the one trusted least is the step.
     """
     line = line[:_LONGEST_RECORD]
     prefix = prefix_of(line)
@@ -145,7 +149,7 @@ def learn(line: str, *, bar: bool = False, header: str = "", counted: bool = Fal
                 f"epoch/{item.name}" if item.name and item.name.lower() not in {*STEP_TRUST, *_EPOCHS} else item.name
             )
     shape.bar = not (items[0].name and items[0].share) and _KERAS.match(line, start) is not None
-    _classify(shape, line, items, start)
+    _classify(shape, line, items, start, -1 if distrust else 1)
     if header and shape.step_name not in {"", header}:
         _take_back_step(shape, items)
     _number_groups(shape, items, prefix)
@@ -198,8 +202,8 @@ def _is_count(name: str) -> bool:
 # --- what the items mean -----------------------------------------------------------------------------------------
 
 
-def _classify(shape: Shape, line: str, items: Sequence[Item], start: int) -> None:
-    """Decide which item is the step, the epoch, the rank."""
+def _classify(shape: Shape, line: str, items: Sequence[Item], start: int, order: int) -> None:
+    """Decide which item is the step, the epoch, the rank. `order`: -1 prefers the step trusted least."""
     step: Item | None = None
     trust = _NO_TRUST
     seen: set[str] = set()
@@ -211,7 +215,8 @@ def _classify(shape: Shape, line: str, items: Sequence[Item], start: int) -> Non
             item.skipped = True
             continue
         part = _part(item, items[i + 1] if i + 1 < len(items) else None, line, shape.dictionary)
-        if part.kind == "step" and part.trust >= trust:
+        shape.rival |= part.kind == "step" and step is not None
+        if part.kind == "step" and step is not None and order * part.trust >= order * trust:
             item.skipped = True
             continue
         if part.kind == "step":
