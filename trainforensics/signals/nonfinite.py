@@ -33,6 +33,7 @@ STATE_ROLES = (
 MIN_LIFE = 3  # bad points at the end of a process life that was started again
 SKIP_ROWS = 20  # a scaler's search or a short burst; longer is not a normal skip
 START_ROWS = 5  # a search for the loss scale that the log does not show
+PROBES = 10  # rows for each overflow that a scaler may find by growing its scale: windows are longer still
 BY_CONSTRUCTION = 0.05  # share of points above which an auxiliary series is NaN by its making
 _NAN_MESSAGE = re.compile(r"\bloss\b.{0,30}\b(is|was|became|=|:)\s*['\"]?(nan|inf)", re.IGNORECASE)
 
@@ -419,6 +420,8 @@ def _own_faults(signals: Signals, curve: Curve, mask: Bools, losses: list[_Bad])
         until = scale.decay.steps[-1] if scale.decay.recovery == "recovered" else np.iinfo(np.int64).max
         start = scale.decay.before if scale.decay.before is not None else scale.decay.steps[0]
         kept &= ~((curve.step[first] >= start) & (curve.step[first] <= until))
+    if scale is not None and scale.dynamic and len(first) * PROBES <= len(curve):
+        kept &= ~((last == first) & np.isposinf(curve.value[first]))  # probes that fail between two rows
     if low_precision(signals):
         kept &= ~((first == 0) & short & (last < len(curve) - 1))
         spaced = len(curve) > 0 and len(first) * 500 <= int(curve.step[-1]) - int(curve.step[0])

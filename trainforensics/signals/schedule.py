@@ -2,7 +2,8 @@
 
 Schedules warm up once, stay, decay in curves or steps, and may restart regularly from their low end. All else is named
 here: a rate of zero while training goes on, a climb above the warmed-up peak, a reset or a jump in mid-course, a
-warm-up that begins anew over and over.
+warm-up that begins anew over and over. A gentle way back up and cuts at even distances are faults only beside what was
+declared or what the loss does: `climb_back` and `even_cuts` find them for those who know that.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ ROUNDED = 3  # times as long as it was printed as 1 may a rate be printed as 0: 
 LOW_END = 0.15  # of the peak: restarts from below are what cyclic schedules do (their floor is a tenth at most)
 MOVE = 0.05  # of the peak: smaller ups and downs are the grain of the log
 ZERO = 1e-6  # of the peak: as good as zero
+CUT = 0.7  # times the rate before: plateau schedulers cut by 0.5 to 0.1, exponential decay hardly at all
+FEWEST_CUTS = 3  # at even distances, from which cuts are a habit
+NEXT_TO_ZERO = 1e-4  # of the peak: from there as good as zero is one more cut away
 MANY = 5  # upward moves beyond which the series is no single schedule (groups logged in turn)
 
 
@@ -33,7 +37,7 @@ MANY = 5  # upward moves beyond which the series is no single schedule (groups l
 class ScheduleFault:
     """One fault: indices into the finite points of the curve, and the rate before and after."""
 
-    what: Literal["zero", "climb", "reset", "jump", "anew"]
+    what: Literal["zero", "climb", "reset", "jump", "anew", "back", "cuts"]
     onset: int
     end: int
     before: float
@@ -52,6 +56,36 @@ def schedule_faults(curve: Curve) -> tuple[ScheduleFault, ...]:
     late = _climb(rate, warm)
     rest = late or _anew(rate) or _ups(rate, warm)
     return tuple(sorted((*zero, *rest), key=lambda fault: fault.onset))
+
+
+def climb_back(curve: Curve) -> ScheduleFault | None:
+    """Where a decayed rate turns and climbs gently to half of its peak or more; a rise at once is a restart."""
+    rate = curve.value[curve.finite]
+    warm = warmed_up(rate)
+    peak = float(rate.max())
+    low = warm + int(np.argmin(rate[warm:]))
+    after = rate[low:]
+    if len(rate) < FEWEST or len(after) < FEWEST_OF_TOOTH or rate[low] > LOW_END * peak or rate[warm] < 0.5 * peak:
+        return None
+    top = low + int(np.argmax(after))
+    if rate[top] < 0.5 * peak or np.diff(rate[low : top + 1]).max() > 0.5 * (rate[top] - rate[low]):
+        return None
+    onset = min(len(rate) - 1, low + 1)
+    return ScheduleFault("back", onset, len(rate) - 1, float(rate[warm]), float(rate[top]))
+
+
+def even_cuts(rate: Floats) -> Ints:
+    """Indices of cuts at even distances from the first cut on, the rate resting in between; none for fewer than 3."""
+    none = np.empty(0, np.int64)
+    if not len(rate) or rate.min() < 0:
+        return none
+    at = np.flatnonzero(rate[1:] < CUT * rate[:-1]) + 1
+    if len(at) < FEWEST_CUTS:
+        return none
+    moved = np.flatnonzero(np.abs(np.diff(rate)) > 1e-6 * rate[:-1]) + 1
+    gaps = np.diff(at[: FEWEST_CUTS + 1])
+    rests = not np.isin(moved[moved >= at[0]], at, invert=True).any()
+    return at if rests and np.ptp(gaps) <= 0.1 * float(gaps.mean()) + 1 else none
 
 
 def warmed_up(rate: Floats) -> int:
@@ -89,6 +123,8 @@ def _zero(rate: Floats) -> tuple[ScheduleFault, ...]:
     for a, b in zip(start, end, strict=True):
         if b - a + 1 <= ROUNDED * max(_rest(rate, i, grain) for i in (a - 1, b + 1)):
             continue
+        if a and rate[a - 1] <= NEXT_TO_ZERO * peak and rate[a : b + 1].min() > 0:
+            continue  # cut again and again: where it stands is a matter of the cuts
         if b - a + 1 >= max(FEWEST, (0.2 if a == 0 else 0.05) * n):
             found.append(ScheduleFault("zero", int(a), int(b), float(rate[a - 1]) if a else peak, 0.0))
     return tuple(found)

@@ -111,3 +111,16 @@ def test_a_norm_that_grew_until_it_overflowed_is_told_as_an_explosion() -> None:
     norm[norm > 1e30] = np.inf
     flat = 2 + 0.05 * RNG.standard_normal(N)
     assert isinstance(grad_nan.detect(make_signals({"train_loss": flat, "grad_norm": norm}), {}), Clear)
+
+
+def test_probes_of_a_scaler_that_fail_between_two_rows_are_quiet() -> None:
+    scale = np.full(N, 65536.0)
+    scale[100:] = 131072.0
+    norm = NORM.copy()
+    norm[120::36] = np.inf
+    probing = make_signals({"train_loss": LOSS, "grad_norm": norm, "loss_scale": scale})
+    assert isinstance(grad_nan.detect(probing, {}), Clear)
+    norm[120::6] = np.inf
+    often = make_signals({"train_loss": LOSS, "grad_norm": norm, "loss_scale": scale})
+    assert isinstance(grad_nan.detect(often, {}), Fired)
+    assert isinstance(grad_nan.detect(make_signals({"train_loss": LOSS, "grad_norm": norm}), {}), Fired)

@@ -104,3 +104,42 @@ def test_a_break_at_a_restart_is_another_kind() -> None:
 def test_few_points_are_not_judged() -> None:
     signals: Signals = make_signals([rate(COSINE[:5])])
     assert isinstance(lr_anomaly.detect(signals, PARAMS), NotApplicable)
+
+
+def test_a_declared_cosine_that_climbs_back_up() -> None:
+    twice = 1e-3 * np.minimum(AT / 20, 0.5 * (1 + np.cos(2 * np.pi * AT / N)))
+    found = findings(rate(twice), config={"lr_scheduler_type": "cosine"})
+    assert len(found) == 1
+    assert found[0].onset_step == pytest.approx(201, abs=3)
+    for declared in ("cosine_with_restarts", "constant", "cyclic"):
+        assert not findings(rate(twice), config={"lr_scheduler_type": declared})
+    at_once = np.concatenate((COSINE[::2], COSINE[40::2]))  # a warm restart
+    assert not findings(rate(at_once), config={"lr_scheduler_type": "cosine"})
+
+
+def cut(every: int, factor: float, epochs: int = 80) -> Curve:
+    return rate(1e-3 * factor ** (np.arange(epochs) // every), step=np.arange(epochs))
+
+
+PLATEAU = {"scheduler": "ReduceLROnPlateau"}
+
+
+def test_cuts_while_the_loss_improves() -> None:
+    epochs = np.arange(80)
+    falls = [
+        make_curve(level + 3 * np.exp(-epochs / 6), role, step=epochs, series_id=i)
+        for i, (role, level) in enumerate((("train_loss", 0.6), ("val_loss", 0.7)), start=1)
+    ]
+    found = findings(cut(3, 0.2), *falls)
+    assert [f.onset_step for f in found] == [3]
+    assert len(findings(cut(3, 0.7**2), *falls, config=PLATEAU)) == 1
+    assert not findings(cut(25, 0.1), *falls)  # a step decay
+    assert not findings(cut(3, 0.9), *falls)
+
+
+def test_cuts_on_a_plateau_are_what_they_are_for() -> None:
+    epochs = np.arange(80)
+    rested = 0.6 + 3 * np.exp(-epochs / 2) + 0.01 * np.random.default_rng(3).standard_normal(80)
+    held = np.where(epochs < 30, 1e-3, 1e-3 * 0.1 ** ((epochs - 27) // 3))
+    loss = make_curve(rested, step=epochs, series_id=1)
+    assert not findings(rate(held, step=epochs), loss, config=PLATEAU)

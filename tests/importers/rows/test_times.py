@@ -60,3 +60,9 @@ def test_columns_typed_as_times_know_whether_they_have_a_zone(zone: str | None) 
     columns = dict(columns_of_frame(column.to_frame(), NULL))
     assert times.names_no_zone(columns, "time") is (zone is None)
     assert times.names_no_zone(columns, None) is False
+
+
+def test_times_of_syslog_tell_durations_though_no_year() -> None:
+    before, after = parse_time("Feb  9 23:59:50"), parse_time("Feb 10 00:00:10")
+    assert after - before == 20_000_000
+    assert parse_time("Feb 31 00:00:00") == parse_time("Foo 10 00:00:00") == NO_TIME

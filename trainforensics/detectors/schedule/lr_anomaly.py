@@ -3,7 +3,8 @@
 What it detects:
     A rate of zero while training goes on; a climb to half as much again as the warmed-up peak; a reset in mid-course
     (it falls at once and warms up again) or a jump upwards that no regular restart explains; a warm-up that begins anew
-    over and over; a declared decay that never comes.
+    over and over; a declared decay that never comes, or that turns and climbs back up; cuts at even distances down to
+    next to nothing while the loss was improving before each of them.
 
 Why it matters:
     Where the schedule is wrong, whatever the loss does next is its effect. Where the loss does nothing, the run is
@@ -27,6 +28,7 @@ Parameters:
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
@@ -35,19 +37,33 @@ from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome, Recovery
 from trainforensics.signals import Curve, Signals
+from trainforensics.signals.curve import Ints
+from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.precursors import excursions_of
 from trainforensics.signals.restarts import restarts
-from trainforensics.signals.schedule import FEWEST, ScheduleFault, schedule_faults, warmed_up
+from trainforensics.signals.schedule import (
+    FEWEST,
+    FEWEST_CUTS,
+    ScheduleFault,
+    climb_back,
+    even_cuts,
+    schedule_faults,
+    warmed_up,
+)
 
 META = Meta(
     kind=KINDS["lr-anomaly"],
     needs=("learning_rate",),
-    uses=("train_loss",),
+    uses=("train_loss", "val_loss"),
     params=(
         Param("decayed", 0.03, "share by which a declared cosine or linear decay must have fallen at half its length"),
+        Param("spent", 1e-3, "of its peak: a rate cut so far in the first half of a log learns nothing more"),
+        Param("improved", 1e-3, "of the loss: ten times what schedulers that wait for a plateau take for improvement"),
     ),
 )
 _DECAYS = re.compile(r"cosine|linear|polynomial")
+_PLATEAU = re.compile(r"plateau")
+_CYCLES = re.compile(r"restart|cycl", re.IGNORECASE)
 _SCHEDULE_KEY = re.compile(r"(lr_)?sched|decay_style")
 _PLANNED = (
     "max_steps",
@@ -72,6 +88,10 @@ def detect(signals: Signals, params: Params) -> Outcome:
         for fault in schedule_faults(points)
         if fault.what not in ("reset", "jump") or not _at_border(points, fault, borders)
     ]
+    if not faults:
+        faults = [f for f in (_climbs_back(signals, points), _cut_in_vain(signals, points, params)) if f is not None][
+            :1
+        ]
     findings = [_finding(signals, points, fault) for fault in faults]
     if not faults and (undecayed := _never_decays(signals, points, params)) is not None:
         findings.append(undecayed)
@@ -93,6 +113,10 @@ def _finding(signals: Signals, points: Curve, fault: ScheduleFault) -> Finding:
         "reset": f"falls from {fault.before:.3g} to {fault.after:.3g} at step {onset} and warms up again",
         "anew": f"falls back from {fault.before:.3g} to {fault.after:.3g} at step {onset} and from there on at even "
         "distances, rising in between: its warm-up begins anew each time",
+        "back": f"has decayed from {fault.before:.3g} as declared, but turns at step {onset} and climbs back to "
+        f"{fault.after:.3g}",
+        "cuts": f"is cut at step {onset} and at even distances from there on, from {fault.before:.3g} to "
+        f"{fault.after:.3g}, although the loss was improving each time",
         "jump": f"jumps from {fault.before:.3g} to {fault.after:.3g} at step {onset}",
     }[fault.what]
     follows = _loss_follows(signals, before, end)
@@ -113,7 +137,7 @@ def _finding(signals: Signals, points: Curve, fault: ScheduleFault) -> Finding:
         end_step=None if to_the_end or lasting else end,
         recovery=recovery,
         severity="high" if follows is not None else "medium",
-        confidence=0.9 if fault.what in ("zero", "reset", "anew") or follows is not None else 0.75,
+        confidence=0.9 if fault.what in ("zero", "reset", "anew", "back") or follows is not None else 0.75,
         summary=f"{points.name} {text}" + ("; the loss follows" if follows is not None else ""),
         evidence=tuple(evidence),
     )
@@ -134,16 +158,62 @@ def _loss_follows(signals: Signals, start: int, end: int) -> Evidence | None:
     return None
 
 
-def _never_decays(signals: Signals, points: Curve, params: Params) -> Finding | None:
-    """A declared cosine, linear or polynomial decay of which nothing is seen at half of the planned steps."""
-    declared = next(
-        (
-            str(value)
-            for key, value in signals.config.items()
-            if _SCHEDULE_KEY.search(key.lower()) and _DECAYS.search(str(value).lower())
-        ),
+def _declared(signals: Signals, what: re.Pattern[str]) -> str | None:
+    """The schedule that the configuration names, if it is of this sort."""
+    return next(
+        (str(v) for k, v in signals.config.items() if _SCHEDULE_KEY.search(k.lower()) and what.search(str(v).lower())),
         None,
     )
+
+
+def _climbs_back(signals: Signals, points: Curve) -> ScheduleFault | None:
+    """A declared single decay that turns: the schedule is stepped more often than it was planned for."""
+    declared = _declared(signals, _DECAYS)
+    cycles = signals.config.get("num_cycles")
+    if declared is None or _CYCLES.search(declared) or (isinstance(cycles, int | float) and cycles > 0.5):
+        return None  # half a cycle is the way down
+    return climb_back(points)
+
+
+def _cut_in_vain(signals: Signals, points: Curve, params: Params) -> ScheduleFault | None:
+    """Cuts of a scheduler that waits for a plateau where there was none, or of one far too fast for its log."""
+    rate = points.value
+    cuts = even_cuts(rate)
+    if not len(cuts) or not _improving(signals, points.step[cuts[:FEWEST_CUTS]], params):
+        return None
+    half = float(rate[len(rate) // 2])
+    if _declared(signals, _PLATEAU) is None and half > params["spent"] * float(rate.max()):
+        return None
+    first = int(cuts[0])
+    return ScheduleFault("cuts", first, len(rate) - 1, float(rate[first - 1]), float(rate[-1]))
+
+
+def _improving(signals: Signals, cuts: Ints, params: Params) -> bool:
+    """Whether every loss that is logged was lower in the span before each cut than in the span before that."""
+    curves = [c.only_finite() for role in ("val_loss", "train_loss") if (c := signals.curve(role)) is not None]
+    curves = [curve for curve in curves if len(curve) >= FEWEST]
+    return bool(curves) and all(_improves(curve, cuts, params) for curve in curves)
+
+
+def _improves(loss: Curve, cuts: Ints, params: Params) -> bool:
+    width = int(np.diff(cuts).min())
+    first, last = np.searchsorted(loss.step, (cuts[0] - width, cuts[-1]))
+    noise = robust_sigma(np.diff(loss.value[first:last], 2)) / math.sqrt(6)
+    spans = [np.searchsorted(loss.step, (cut - 2 * width, cut - width, cut)) for cut in cuts]
+    spans = spans[1:] if spans[0][0] == spans[0][1] else spans  # the first cut may have but one span before it
+    for low, middle, high in spans:
+        fewest = min(middle - low, high - middle)
+        if not fewest:
+            return False
+        before, now = float(np.median(loss.value[low:middle])), float(np.median(loss.value[middle:high]))
+        if before - now < max(params["improved"] * abs(before), 2 * noise / math.sqrt(fewest)):
+            return False
+    return True
+
+
+def _never_decays(signals: Signals, points: Curve, params: Params) -> Finding | None:
+    """A declared cosine, linear or polynomial decay of which nothing is seen at half of the planned steps."""
+    declared = _declared(signals, _DECAYS)
     planned = next((v for k in _PLANNED if isinstance(v := signals.config.get(k), int) and v > 0), None)
     warm, peak = warmed_up(points.value), float(points.value.max())
     last = int(points.step[-1])

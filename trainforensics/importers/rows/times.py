@@ -18,6 +18,7 @@ _NAMES = (
     "_timestamp", "timestamp", "wall_time", "walltime", "datetime", "date_time", "date", "time", "ts", "created_at",
     "logged_at", "asctime", "t",
 )  # fmt: skip
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 # Epoch times between 2005 and 2065, in seconds, milliseconds, microseconds and nanoseconds.
 _EARLIEST, _LATEST = 1.1e9, 3.0e9
 _SCALES = (1.0, 1e3, 1e6, 1e9)
@@ -66,6 +67,18 @@ def parse_time(text: str) -> int:
 def _parsed(text: str) -> datetime | None:
     try:
         return datetime.fromisoformat(text.strip().replace(",", ".", 1).replace("/", "-"))
+    except ValueError:
+        return _without_year(text)
+
+
+def _without_year(text: str) -> datetime | None:
+    """A time of syslog ("Feb 11 22:14:08"), which leaves the year out: a leap year stands for it."""
+    month, _, rest = text.strip().partition(" ")
+    if month not in _MONTHS:
+        return None
+    day, _, clock = rest.strip().partition(" ")
+    try:
+        return datetime.fromisoformat(f"2000-{_MONTHS.index(month) + 1:02d}-{int(day):02d} {clock}")
     except ValueError:
         return None
 
