@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainforensics.signals.curve import Curve, Floats
-from trainforensics.signals.departure import departure
+from trainforensics.signals.departure import departure, knee
 from trainforensics.signals.excursions import Excursion, excursions
 from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.run import Signals
@@ -21,6 +21,10 @@ START_SHARE = 0.1  # KL grows from nothing and entropy falls fast at first
 _PREFERENCE = re.compile(r"chosen|rejected|margin|accurac", re.IGNORECASE)
 SUDDEN_SHARE = 0.1  # of the log
 BEST = 5.0  # standard errors; the best of many windows is 2 above the rest by chance
+LATE_SHARE, END_SHARE = 0.05, 0.02  # of the log that tells its last level; of one that is still on the move
+SUDDEN_POINTS = 8  # to half of a fall
+FEW, GONE_POINTS, ALL = 60, 4, 0.8  # a short log; points at its end that show all (this share) of the gain to be lost
+FEWEST_STUMBLE, STUMBLE_WIDTHS = 15, 5.0
 VISIBLE = 3.0  # widths of the point-to-point noise
 
 
@@ -44,17 +48,84 @@ def reward_fall(signals: Signals, share: float) -> Move | None:
     """A lasting fall of the reward by at least `share` of what had been gained (or of its height above the present)."""
     for logged in signals.curves("reward"):
         curve = logged.only_finite()
-        if len(curve) < MIN_POINTS or curve.series.rank is not None or _PREFERENCE.search(curve.name):
+        if len(curve) < FEWEST_STUMBLE or curve.series.rank is not None or _PREFERENCE.search(curve.name):
             continue
         value = curve.value
         noise = robust_sigma(np.diff(value)) / np.sqrt(2)
         begin = float(np.median(value[: max(5, len(value) // 20)]))
-        for e in _lasting(curve, -value):
-            before, after = -e.before, _late(value)
+        for e in _lasting(curve, -value) if len(curve) >= MIN_POINTS else []:
+            before, after = -e.before, _late(value, END_SHARE if e.recovery == "diverging" else LATE_SHARE)
             gained = before - min(begin, after)
             if before - after > max(share * gained, VISIBLE * noise):
-                return Move(curve, e.onset, before, after, e.z)
+                return Move(curve, _bend(value, e, (before + after) / 2), before, after, e.z)
+        if len(curve) < FEW and (gone := _all_gone(curve, noise)) is not None:
+            return gone
     return None
+
+
+def _bend(value: Floats, fall: Excursion, half: float) -> int:
+    """Where a slow fall begins: its first point outside the noise, or where two lines to half of it meet later."""
+    if fall.rise <= SUDDEN_POINTS:
+        return fall.onset
+    low = moving_median(value, 5)[fall.onset :] < half
+    stop = fall.onset + (int(np.argmax(low)) if low.any() else fall.rise)
+    start = max(0, 2 * fall.onset - stop)
+    return max(fall.onset, start + knee(value[start : stop + 1]))
+
+
+def _all_gone(curve: Curve, noise: float) -> Move | None:
+    """In a short log: the last points lie lower than all others since the start, at the level of the start."""
+    value, n = curve.value, len(curve)
+    for at in range(n - GONE_POINTS, n // 2, -1):
+        before, after = float(np.median(value[at - 5 : at])), float(np.median(value[at:]))
+        lowest = float(value[max(1, n // 10) : at].min())
+        if not value[at:].max() < lowest:
+            continue
+        if (
+            before - after > max(ALL * (before - float(value[0])), VISIBLE * noise)
+            and value[at - 1] > (before + after) / 2
+        ):
+            return Move(curve, at, before, after, (before - after) / max(noise, 1e-300))
+    return None
+
+
+def stumble(signals: Signals, share: float, surge: float) -> tuple[Move, Move] | None:
+    """The KL surge and the fall of the reward, by `share` of all gained, with which one update wrecks a policy.
+
+    For a while at least: later updates may repair it. The KL must exceed `surge` times its level before and twice all
+    that it had been; a fall without a surge is a dip, and a surge without a fall is exploration.
+    """
+    reward, kl = signals.curve("reward"), signals.curve("kl")
+    if reward is None or kl is None or _PREFERENCE.search(reward.name):
+        return None
+    reward, kl = reward.only_finite(), kl.take(kl.finite & (kl.value > 0))
+    value, n = reward.value, len(reward)
+    if n < FEWEST_STUMBLE or len(kl) < FEWEST_STUMBLE:
+        return None
+    noise = robust_sigma(np.diff(value)) / np.sqrt(2)
+    begin = float(np.median(value[:3]))
+    for at in range(max(8, n // 10), n):
+        before = float(np.median(value[at - 5 : at]))
+        lost = float(value[at - 5 : at].min() - value[at])
+        if before <= begin or lost < max(share * (before - begin), STUMBLE_WIDTHS * noise):
+            continue
+        top = _surge_beside(kl, int(reward.step[at - 1]) - 1, int(reward.step[at]), surge)
+        if top is not None:
+            fall = Move(reward, at, before, float(value[at]), lost / max(noise, 1e-300))
+            return top, fall
+    return None
+
+
+def _surge_beside(kl: Curve, first: int, last: int, surge: float) -> Move | None:
+    near = np.flatnonzero((kl.step >= first) & (kl.step <= last))
+    if not len(near) or near[0] < 8:
+        return None
+    at = int(near[np.argmax(kl.value[near])])
+    earlier = kl.value[: near[0]]
+    usual = float(np.median(earlier))
+    if kl.value[at] < max(surge * usual, 2 * float(earlier.max())):
+        return None
+    return Move(kl, at, usual, float(kl.value[at]), np.inf)
 
 
 def lasting_change(signals: Signals, role: str, factor: float) -> Move | None:
@@ -85,8 +156,8 @@ def exhausted(signals: Signals, share: float) -> Move | None:
     return None
 
 
-def _late(value: Floats) -> float:
-    return float(np.median(value[-max(5, len(value) // 20) :]))
+def _late(value: Floats, share: float = LATE_SHARE) -> float:
+    return float(np.median(value[-max(5, int(share * len(value))) :]))
 
 
 def _lasting(curve: Curve, value: Floats) -> list[Excursion]:

@@ -109,3 +109,41 @@ def test_a_policy_that_breaks_away_while_the_reward_rises() -> None:
     assert found.severity == "medium"
     values["entropy"] = run()["entropy"]
     assert not isinstance(judge(values), Fired)
+
+
+def short(n: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(n)
+    return {
+        "reward": -12 - 8 * np.exp(-6 * np.arange(n) / n) + 0.1 * rng.standard_normal(n),
+        "kl": 0.02 * np.exp(0.4 * rng.standard_normal(n)),
+    }
+
+
+@pytest.mark.parametrize("n", [25, 200])
+def test_one_update_that_wrecks_a_policy_which_comes_back(n: int) -> None:
+    values, at = short(n), int(0.8 * n)
+    values["reward"][at:] -= 5 * np.exp(-np.arange(n - at) / 2)
+    assert not isinstance(judge({**values}), Fired)  # a dip without a surge
+    values["kl"][at - 1 : at + 1] = 0.1, 0.45
+    found = one(judge(values))
+    assert abs((found.onset_step or 0) - at) <= 2
+    assert (found.recovery, found.severity) == ("recovered", "medium")
+    assert isinstance(judge({**values, "reward": short(n)["reward"]}), Clear)  # a surge without a fall
+
+
+def test_a_short_log_that_ends_where_it_began() -> None:
+    values = short(30)
+    assert isinstance(judge(values), Clear)
+    values["reward"][-4:] = -20.0
+    found = one(judge(values))
+    assert (found.role, found.recovery) == ("reward", "unrecovered")
+    values["reward"][-4:] = -15.0
+    assert isinstance(judge(values), Clear)
+
+
+def test_a_slow_fall_begins_where_it_bends() -> None:
+    rng = np.random.default_rng(4)
+    reward = 1 - np.exp(-12 * T) + 0.01 * rng.standard_normal(N)
+    reward[300:] -= np.linspace(0, 0.6, 100)
+    found = one(judge({"reward": reward}))
+    assert abs((found.onset_step or 0) - 300) <= 15

@@ -2,7 +2,8 @@
 
 What it detects:
     A reward that loses most of what it had gained and does not come back; a KL to the reference or the old policy that
-    surges many times over and stays, or an entropy that falls to nothing, while the reward does not improve.
+    surges many times over and stays, or an entropy that falls to nothing, while the reward does not improve. One update
+    with a KL far beyond all before at which the reward loses as much, even where it comes back.
 
 Why it matters:
     The policy has left the region where its reward means something. More steps do not bring it back; an earlier
@@ -28,11 +29,23 @@ Parameters:
 
 from __future__ import annotations
 
+import numpy as np
+
 from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome, Precursor
 from trainforensics.signals import Signals
-from trainforensics.signals.policy import Move, below_best, exhausted, lasting_change, level_change, reward_fall, rises
+from trainforensics.signals.policy import (
+    FEWEST_STUMBLE,
+    Move,
+    below_best,
+    exhausted,
+    lasting_change,
+    level_change,
+    reward_fall,
+    rises,
+    stumble,
+)
 
 META = Meta(
     kind=KINDS["rl-collapse"],
@@ -50,7 +63,7 @@ META = Meta(
 
 def detect(signals: Signals, params: Params) -> Outcome:
     """Find the lasting moves and tell them in their order."""
-    if all(len(curve) < 30 for curve in signals.curves("reward")):
+    if all(len(curve) < FEWEST_STUMBLE for curve in signals.curves("reward")):
         return NotApplicable("too few points of reward", "reward, KL and entropy at every update")
     fall = reward_fall(signals, params["lost"])
     spent = lasting_change(signals, "entropy", params["entropy_left"])
@@ -68,7 +81,10 @@ def detect(signals: Signals, params: Params) -> Outcome:
         return Fired((_finding(signals, {**beside, "reward": fall}),))
     unpaid = {r: m for r, m in known.items() if not rises(signals, "reward", m.step)}
     moved = unpaid or _broke_away(known, params)
-    return Fired((_finding(signals, moved, paid=not unpaid),)) if moved else Clear()
+    if moved:
+        return Fired((_finding(signals, moved, paid=not unpaid),))
+    wrecked = stumble(signals, params["lost"], params["kl_surge"])
+    return Fired((_stumbled(*wrecked),)) if wrecked else Clear()
 
 
 def _broke_away(moves: dict[str, Move], params: Params) -> dict[str, Move]:
@@ -79,6 +95,34 @@ def _broke_away(moves: dict[str, Move], params: Params) -> dict[str, Move]:
     near = params["follows"] / 2 * len(kl.curve) * kl.curve.cadence
     gone = entropy.after < params["entropy_gone"] * entropy.before
     return {"kl": kl, "entropy": entropy} if gone and abs(kl.step - entropy.step) <= near else {}
+
+
+def _stumbled(surge: Move, fall: Move) -> Finding:
+    """One update that wrecked the policy, whether or not later ones repaired it."""
+    curve, step = fall.curve, fall.step
+    since, half = curve.value[fall.onset :], (fall.before + fall.after) / 2
+    back = np.flatnonzero(since > half)
+    text = (
+        f"{curve.name} falls from {fall.before:.3g} to {fall.after:.3g} at step {step}, where {surge.curve.name} "
+        f"surges from {surge.before:.3g} to {surge.after:.3g}"
+    )
+    return Finding(
+        kind="rl-collapse",
+        series=curve.name,
+        role="reward",
+        onset_step=step,
+        onset_interval=(int(curve.step[fall.onset - 1]), step),
+        confidence=0.7,
+        summary=f"{text}; it {'comes back' if len(back) else 'does not come back'}.",
+        severity="medium",
+        peak_step=step,
+        end_step=int(curve.step[fall.onset + back[0]]) if len(back) else None,
+        segment=int(curve.segment[fall.onset]),
+        recovery="recovered" if len(back) else "unrecovered",
+        evidence=tuple(
+            Evidence(m.curve.name, m.step, m.after, m.before, "against the level before") for m in (fall, surge)
+        ),
+    )
 
 
 def _finding(signals: Signals, moves: dict[str, Move], paid: bool = False) -> Finding:

@@ -99,7 +99,7 @@ def _judge(curve: Curve, signals: Signals, params: Params) -> Finding | None:
 
 def _not_finite(loss: Curve | None, since: int) -> float:
     """Share of a loss after a step that is NaN or infinite."""
-    late = loss.finite[loss.step > since] if loss is not None else []
+    late = loss.finite[loss.step > since] if loss is not None else np.empty(0, np.bool_)
     return 1.0 - float(np.mean(late)) if len(late) else 0.0
 
 
