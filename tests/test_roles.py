@@ -33,8 +33,8 @@ NAMES: dict[str | None, tuple[str, ...]] = {
         "validation/epoch_loss", "loss_val", "validLoss", "valloss",
     ),
     None: (
-        "val_box_loss", "loss_cls", "loss_rpn_bbox", "policy_loss", "value_loss", "entropy_loss",
-        "train/entropy_loss", "train/policy_gradient_loss", "train/value_loss", "loss_metrics/global_max_loss",
+        "val_box_loss", "loss_cls", "loss_rpn_bbox", "policy_loss", "entropy_loss",
+        "train/entropy_loss", "train/policy_gradient_loss", "loss_metrics/global_max_loss",
         "d_loss", "loss/D", "accuracy", "fast_rcnn/cls_accuracy", "perplexity", "token_acc", "tok_norm", "pos_norm",
         "ppl", "temperature", "recon", "eta_seconds", "percentage", "eval_runtime",
         "eval_samples_per_second", "eval_steps_per_second", "train_runtime", "grad_norm_clip", "max_grad_norm",

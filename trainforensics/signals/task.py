@@ -14,6 +14,7 @@ TOKEN_ROLES = ("tokens_seen", "tokens_per_sec", "seq_len")
 TOKEN_WORDS = ("ppl", "perplexity", "lm loss", "lm_loss", "bpb", "token")
 VOCABULARY = ("vocab_size", "padded_vocab_size", "n_vocab", "num_classes", "num_labels")
 ADVERSARIAL = frozenset({"g", "gen", "generator", "d", "disc", "discriminator", "adv", "adversarial", "gan"})
+OTHER_LOSSES = ADVERSARIAL | {"sum", "value", "critic", "vf", "td", "q", "mse", "rmse", "mae", "huber", "l1", "l2"}
 LARGEST_VOCABULARY = 300_000  # of the tokenisers in use; ln of it is 12.6
 
 
@@ -36,10 +37,10 @@ def vocabulary(signals: Signals) -> int | None:
 def untrained_loss(signals: Signals) -> float | None:
     """Cross-entropy of guessing at random, ln V; the bound for the largest vocabularies where only tokens are known.
 
-    None for a loss that is summed over tokens, as its name says.
+    None for a loss that is no mean cross-entropy, as its name says.
     """
     loss, size = signals.curve("train_loss"), vocabulary(signals)
-    if loss is not None and "sum" in re.split(r"[^a-z]+", loss.name.lower()):
+    if loss is not None and OTHER_LOSSES & set(re.split(r"[^a-z0-9]+", loss.name.lower())):
         return None
     if size is not None:
         return math.log(size)

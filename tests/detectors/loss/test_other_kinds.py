@@ -134,6 +134,11 @@ class TestPlateau:
         assert isinstance(run(plateau, make_signals({"train_loss": 0.9 * loss, "logit_scale": scale})), Clear)
         assert isinstance(run(plateau, make_signals({"train_loss": loss})), Clear)
 
+    def test_fires_where_two_classes_are_guessed_even_in_few_points(self) -> None:
+        loss = np.log(2) + 0.002 * np.random.default_rng(3).uniform(-1, 1, 12)
+        assert isinstance(run(plateau, make_signals({"train_loss": loss})), Fired)
+        assert isinstance(run(plateau, make_signals({"train_loss": loss - np.linspace(0, 0.02, 12)})), Clear)
+
     def test_quiet_when_converged_or_decayed(self) -> None:
         assert isinstance(run(plateau, make_signals({"train_loss": fall(300, 5, 1.1, 60) + self.noise()})), Clear)
         decayed = np.clip(1 - np.arange(300) / 150, 0, 1) * 1e-3

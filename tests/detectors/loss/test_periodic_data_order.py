@@ -25,7 +25,7 @@ def one(outcome: Outcome) -> Finding:
 def with_bursts(at: list[int], noise: str = "normal", seed: int = 0) -> np.ndarray:
     loss = healthy(N, seed, noise)
     for place in at:
-        loss = burst(loss, place, 2.0)
+        loss = burst(loss, place, 4.0 if noise == "heavy" else 2.0)
     return loss
 
 

@@ -33,12 +33,14 @@ from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.noise import robust_sigma
-from trainforensics.signals.task import vocabulary
+from trainforensics.signals.task import adversarial, vocabulary
 
-MIN_POINTS = 30
+MIN_POINTS, FEW_POINTS = 30, 10  # of a span with a learning rate of zero; of a whole run at chance
 CLEAR = 2.0  # standard errors: less is no trend
 ZERO_RATE = 1e-3  # of the highest learning rate
 PAIRS_NEAR = 0.003  # the loss of random pairs stands at ln of the batch size to three digits
+TWO_NEAR = 0.005  # nats; every point: preference losses begin there and move on, noise of small batches is wider
+CLIMBING = 1.2  # of the median of its second half: a rate that ends higher is still warming up
 COMMON_CLASSES = (10, 100, 1000)  # of the usual classification sets, where the configuration does not say
 
 META = Meta(
@@ -56,14 +58,16 @@ def detect(signals: Signals, params: Params) -> Outcome:
     """Look for a flat span with a reason."""
     loss = signals.curve("train_loss")
     loss = loss.only_finite() if loss is not None else None
-    if loss is None or len(loss) < MIN_POINTS:
+    if loss is not None and adversarial(loss):
+        return NotApplicable(f"{loss.name} is one side of a game: it need not fall", "a metric of quality")
+    if loss is None or len(loss) < FEW_POINTS:
         return NotApplicable("too few points of training loss", "the training loss at least every 1 % of the run")
     rate = signals.curve("learning_rate")
     start = _stopped(loss, rate, params["span"])
     if start is not None:
         return Fired((_finding(loss, start, "the learning rate is zero there", 0.0),))
     chance = _chance(signals, loss, params["near"])
-    if chance is not None and abs(_change(loss.value)) < CLEAR and (rate is None or _raised(rate)):
+    if chance is not None and (rate is None or _raised(rate)):
         return Fired((_finding(loss, 0, f"{chance:.4g} is the loss of guessing at random", chance),))
     return Clear()
 
@@ -95,6 +99,10 @@ def _stopped(loss: Curve, rate: Curve | None, span: float) -> int | None:
 def _chance(signals: Signals, loss: Curve, near: float) -> float | None:
     """The value of guessing at random at which the whole run stands, if it stands at one."""
     size = vocabulary(signals)
+    if size is None and np.abs(loss.value - math.log(2)).max() < TWO_NEAR:  # two classes in equal parts
+        return math.log(2)
+    if len(loss) < MIN_POINTS or abs(_change(loss.value)) >= CLEAR:
+        return None
     level = float(np.median(loss.value))
     if size is None and signals.has("logit_scale"):  # views or texts and images are matched against each other
         chance = round(level / math.log(2)) * math.log(2)  # ln of a batch of 2^k pairs
@@ -107,8 +115,9 @@ def _chance(signals: Signals, loss: Curve, near: float) -> float | None:
 
 
 def _raised(rate: Curve) -> bool:
-    """Whether the learning rate stood near its top for half of the run: no more a warm-up."""
-    return bool(np.mean(rate.value > 0.3 * rate.value.max()) >= 0.5)
+    """Whether the learning rate stood near its top for half of the run and climbs no more: its warm-up is over."""
+    second_half = float(np.median(rate.value[len(rate) // 2 :]))
+    return bool(np.mean(rate.value > 0.3 * rate.value.max()) >= 0.5 and rate.value[-1] <= CLIMBING * second_half)
 
 
 def _finding(loss: Curve, start: int, reason: str, expected: float) -> Finding:

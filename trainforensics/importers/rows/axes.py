@@ -24,11 +24,12 @@ _STEPS: tuple[tuple[str, ...], ...] = (
     ("global_step", "globalstep", "global_steps", "global_iter", "global_iteration"),
     ("step", "steps", "train_step", "training_step", "train_steps", "current_steps", "current_step", "opt_step",
      "optimizer_step", "optimizer_steps", "step_num", "num_steps", "max_steps"),
+    ("total_timesteps", "timesteps", "timestep", "timesteps_total", "num_timesteps", "env_step", "env_steps",
+     "timesteps_so_far", "timestepssofar", "totalenvinteracts"),
     ("iteration", "iter", "iterations", "iters", "iter_num", "it", "itr", "current_iter", "cur_iter", "iteration_num"),
     ("num_updates", "n_updates", "nupdates", "num_update", "updates", "update", "update_step"),
     ("batch", "batch_num", "batch_idx", "batches", "minibatch", "ba"),
-    ("total_timesteps", "timesteps", "timestep", "timesteps_total", "num_timesteps", "training_iteration", "env_step",
-     "env_steps", "timesteps_so_far", "timestepssofar", "totalenvinteracts"),
+    ("training_iteration",),
 )  # fmt: skip
 _PAIR = ("step/0", "step/1")  # a step that is written as the pair of epoch and iteration
 _EPISODES = ("episode", "episodes")  # uneven, and better than nothing
