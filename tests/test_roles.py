@@ -33,7 +33,8 @@ NAMES: dict[str | None, tuple[str, ...]] = {
         "validation/epoch_loss", "loss_val", "validLoss", "valloss",
     ),
     None: (
-        "val_box_loss", "loss_cls", "loss_rpn_bbox", "policy_loss", "entropy_loss",
+        "val_box_loss", "loss_cls", "loss_rpn_bbox", "policy_loss", "value_loss", "loss/value_loss",
+        "entropy_loss",
         "train/entropy_loss", "train/policy_gradient_loss", "loss_metrics/global_max_loss",
         "d_loss", "loss/D", "accuracy", "fast_rcnn/cls_accuracy", "perplexity", "token_acc", "tok_norm", "pos_norm",
         "ppl", "temperature", "recon", "eta_seconds", "percentage", "eval_runtime",
@@ -253,3 +254,14 @@ def test_what_older_and_smaller_trainers_call_it(name: str, role: str | None) ->
 def test_of_two_weak_names_the_mean_gives_way() -> None:
     found = resolve_all(["Train-CrossEntropy", "epoch/Train-CrossEntropy"])
     assert [found[name].role for name in found] == ["train_loss", None]
+
+
+def test_the_plainest_loss_stands_in_where_none_is_known() -> None:
+    """By a word that says so, the fewest further words first; never an evaluation, nor beside a reward."""
+    found = resolve_all(["ssl/invariance", "ssl/cov_loss_head", "ssl/loss_a", "val/hinge_loss", "lr"])
+    assert {name for name, match in found.items() if match.role == "train_loss"} == {"ssl/loss_a"}
+    for name in ("hinge_loss", "cos_loss", "node_ce", "mse_SI", "loss/train_mean50", "loss/huber"):
+        assert resolve_all([name, "lr", "grad_norm"])[name].role == "train_loss"
+        assert resolve_all([name, "loss"])[name].role is None
+        assert resolve_all([name, "reward"])[name].role is None
+        assert resolve_all([name, "lr"], {name: "none"})[name].role is None

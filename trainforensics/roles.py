@@ -60,6 +60,27 @@ class RoleMatch:
     mean: bool = False
 
 
+# Words that say that a number is minimised, whatever else its name says.
+LOSS_WORDS = frozenset(
+    {
+        "loss",
+        "losses",
+        "cost",
+        "ce",
+        "nll",
+        "mse",
+        "mae",
+        "bce",
+        "huber",
+        "hinge",
+        "elbo",
+        "xent",
+        "objective",
+        "criterion",
+    }
+)
+
+
 @dataclass(frozen=True, slots=True)
 class _Rule:
     """One role of the table. The sets hold compact names: words without separators."""
@@ -127,14 +148,33 @@ def resolve(name: str, extra: Mapping[str, str] | None = None) -> RoleMatch:
 
 
 def resolve_all(names: Iterable[str], extra: Mapping[str, str] | None = None) -> dict[str, RoleMatch]:
-    """The roles of all names of one run. A weak name keeps its role only where no surer one has it."""
+    """The roles of all names of one run. A weak name keeps its role only where no surer one has it.
+
+    Where no name is known as the training loss and nothing is rewarded, the plainest that speaks of a loss is taken.
+    """
     found = {name: resolve(name, extra) for name in names}
     sure = {_place(match) for match in found.values() if match.role and not match.weak}
     plain = sure | {_place(match) for match in found.values() if match.role and not match.mean}
-    return {
+    decided = {
         name: replace(match, role=None) if match.weak and _place(match) in (plain if match.mean else sure) else match
         for name, match in found.items()
     }
+    if not {"train_loss", "reward"} & {match.role for match in decided.values()}:
+        unmapped = [name for name, match in decided.items() if match == RoleMatch() and name not in (extra or {})]
+        decided |= {name: RoleMatch("train_loss", weak=True) for name in _plainest_loss(unmapped)}
+    return decided
+
+
+def _plainest_loss(names: Iterable[str]) -> list[str]:
+    """The name with the fewest words that speaks of a loss outside of evaluation; none, or one."""
+    ranked: list[tuple[tuple[bool, int], str]] = []
+    for name in names:
+        parts = _set_aside(_cut(name))
+        words = [token.word.rstrip("0123456789") for token in parts.tokens]
+        if not parts.val and LOSS_WORDS & set(words):
+            further = [word for word in words if word not in LOSS_WORDS | _table().neutral]
+            ranked.append((("loss" not in words, len(further)), name))
+    return [min(ranked, key=lambda item: item[0])[1]] if ranked else []
 
 
 def check_role(role: str) -> None:
