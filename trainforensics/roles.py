@@ -171,7 +171,7 @@ def _plainest_loss(names: Iterable[str]) -> list[str]:
     for name in names:
         parts = _set_aside(_cut(name))
         words = [token.word.rstrip("0123456789") for token in parts.tokens]
-        if not parts.val and LOSS_WORDS & set(words):
+        if not parts.val and LOSS_WORDS & set(words) and not _table().component & set(words):
             further = [word for word in words if word not in LOSS_WORDS | _table().neutral]
             ranked.append((("loss" not in words, len(further)), name))
     return [min(ranked, key=lambda item: item[0])[1]] if ranked else []

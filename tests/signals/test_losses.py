@@ -83,3 +83,13 @@ def test_where_a_reward_is_maximised_the_loss_may_climb_but_not_leap() -> None:
     assert loss_events(make_signals({"train_loss": climbing}))
     assert loss_events(make_signals({"train_loss": climbing, "reward": reward})) == ()
     assert loss_events(make_signals({"train_loss": leaping, "reward": reward}))
+
+
+def test_a_loss_that_leaps_off_its_first_values_for_good_diverged_there() -> None:
+    lost = np.append([1.28, 1.31], healthy(300) + 2)
+    (event,) = loss_events(make_signals({"train_loss": lost}))
+    assert (event.onset_step, event.lasting) == (3, True)
+    assert loss_events(make_signals({"train_loss": healthy(300)})) == ()
+    assert loss_events(make_signals({"train_loss": np.append([5.0, 5.1], healthy(300))})) == ()
+    growing = make_curve(np.append([0.1, 0.1], healthy(300)), name="td_loss", role="train_loss")
+    assert loss_events(make_signals([growing])) == ()

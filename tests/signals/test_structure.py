@@ -41,3 +41,4 @@ def test_a_mean_over_all_values_so_far_is_known_by_its_moves(seed: int) -> None:
     assert not mean_so_far(raw)
     assert not mean_so_far(healthy(400, seed=seed))
     assert not mean_so_far(raw[:30])
+    assert not mean_so_far(7 + 5 / (1 + np.arange(400) / 10) + 1e-3 * raw)

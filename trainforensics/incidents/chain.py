@@ -56,7 +56,7 @@ EFFECTS: dict[str, frozenset[str]] = {
     "oscillation": frozenset({"instant-burst", "gradual-rise", "gradient-explosion", "val-jump"}),
     "periodic-data-order": _BLOW_UP | {"plateau"},
     "bad-start": frozenset({"nan-onset", "loss-zero", "gradient-explosion", "plateau"}),
-    "val-divergence": frozenset({"eval-regression", "val-jump"}),
+    "val-divergence": frozenset({"eval-regression", "val-jump", "suspicious-low-loss"}),
     "val-jump": frozenset({"eval-regression", "val-divergence"}),
     "suspicious-low-loss": frozenset({"loss-zero", "vanishing-gradient", "val-divergence", "val-jump"}),
     "loss-zero": frozenset({"vanishing-gradient", "underflow", "plateau", "suspicious-low-loss"}),

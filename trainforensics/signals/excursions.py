@@ -27,6 +27,8 @@ SETTLED = 8  # points from an onset on before "it does not come back" may be sai
 MOST = 0.7  # of the points at the top of a smoothed climb must be high themselves: two outliers are no climb
 ERUPTION = 4.0  # widths of the noise in the 16 points before: in a stormy stretch high points are ordinary
 LOOKBACK = 1024  # blocks before a candidate in which its ground is sought
+FIRST_POINTS, LEAP = 3, 2.0  # no healthy loss ends above twice the values it begins with
+FOOT = 0.1  # of the height of a burst: what lies below before the jump is its noise
 OUTSIDE = {1: 3.0}  # noise widths of the smoothed series that count as outside: 3 for single points, 2 for medians
 
 
@@ -87,6 +89,32 @@ def excursions(curve: Curve) -> tuple[Excursion, ...]:
     return tuple(sorted((e for e in found if e.height >= MIN_HEIGHT * series.wander), key=lambda e: e.onset))
 
 
+def leap_at_start(values: Floats) -> Excursion | None:
+    """A loss that leaps to more than twice its first values within three points and never comes back below that: what
+    was loaded is lost. None where it does not."""
+    for first in range(1, FIRST_POINTS + 1):
+        before, since = values[:first], values[first:]
+        if len(since) < MIN_POINTS or before.min() <= 0 or since.min() <= LEAP * before.max():
+            continue
+        level = float(np.median(before))
+        return Excursion(
+            shape="burst",
+            onset=first,
+            knee=first,
+            peak=first + int(np.argmax(since[:WINDOW])),
+            end=len(values) - 1,
+            rise=1,
+            height=float(since[:WINDOW].max()) - level,
+            sigma=robust_sigma(np.diff(since)) / np.sqrt(2),
+            before=level,
+            after=float(np.median(since[-WINDOW:])),
+            recovery="unrecovered",
+            returned=False,
+            scale=1,
+        )
+    return None
+
+
 def _limit(candidate: Candidate, found: list[Excursion], n: int) -> int:
     """How far a candidate may look: to the next excursion known already; 0 where it is that excursion seen again."""
     start, stop, scale = candidate.start, candidate.stop, candidate.scale
@@ -125,6 +153,7 @@ def _measure(series: Pyramid, candidate: Candidate, limit: int, undo: Callable[[
     if sudden and len(shortly_before):  # a burst is told against the level it came from, a rise against its ground
         before = float(np.median(shortly_before))
         height, floor = float(smooth[peak]) - before, float(undo(before))
+        onset += int(np.argmax(smooth[onset : peak + 1] >= before + FOOT * height))
     returned = turn < len(smooth) or calm >= 0
     end = first + calm if calm >= 0 else first + turn + int(np.argmin(smooth[turn:])) if returned else limit - 1
     after = float(np.median(series.values[end : end + WINDOW * scale]))

@@ -8,11 +8,11 @@ import numpy as np
 
 from trainforensics.model import Evidence, Finding, NotApplicable, Recovery
 from trainforensics.signals.curve import Curve
-from trainforensics.signals.excursions import MIN_POINTS, Excursion, excursions
+from trainforensics.signals.excursions import MIN_POINTS, Excursion, excursions, leap_at_start
 from trainforensics.signals.precursors import RISING, companions, excursions_of, precursors
 from trainforensics.signals.run import Signals
 from trainforensics.signals.structure import MEAN_POINTS, mean_so_far, ramps
-from trainforensics.signals.task import adversarial, rewarded
+from trainforensics.signals.task import adversarial, is_distance, rewarded
 
 # What the loss kinds look at beside the loss; declared by each of them, since derived signals are shared.
 USES = (*RISING, "learning_rate", "loss_scale", "loss_weight", "reward")
@@ -83,6 +83,9 @@ def _loss_events(signals: Signals) -> tuple[LossEvent, ...]:
     if curve is None or unjudgeable(signals) is not None:
         return ()
     events = [e for e in _on(curve, excursions_of(signals, curve)) if not _constructed(signals, curve, e)]
+    leap = None if is_distance(curve) or rewarded(signals) else leap_at_start(curve.value[curve.finite])
+    if leap is not None:
+        events = [*_on(curve, (leap,)), *(e for e in events if e.excursion.onset > leap.peak)]
     for view in curve.rolled_back():
         lost = (event for event in _on(view, excursions(view), rolled_back=True) if _replaced(event, curve))
         events += [event for event in lost if not _seen(event, events)]

@@ -66,9 +66,9 @@ def chance_height(z: Floats, highest: float, lowest: float, chance: float = 0.01
     Sorted downwards, the heights of a continuous tail leave gaps of known size: k * log(z[k] / z[k+1]) is exponential
     with the tail index as its mean (Renyi), whatever the noise: small for normal noise, a third for Student's t with 3
     degrees of freedom. The index is read from the k + sqrt(n) peaks below the gap, so that neither one giant nor many
-    equal bursts can hide themselves. Of the gaps above `lowest`, the lowest is taken that a healthy run leaves with a
-    probability of less than `chance`, a hundredth of it among points that ordinary noise reaches as well; none where no
-    point reaches `highest`.
+    equal bursts can hide themselves. Of the gaps above `lowest` the least likely counts, if a healthy run leaves it
+    with a probability of less than `chance`, a hundredth of it among points that ordinary noise reaches as well; none
+    where no point reaches `highest`.
     """
     peaks = np.sort(z[z > 0])[::-1]
     few = min(max(FEWEST_TAIL, math.isqrt(len(peaks))), MOST_TAIL, len(peaks) // 4)
@@ -82,8 +82,8 @@ def chance_height(z: Floats, highest: float, lowest: float, chance: float = 0.01
     index = (spacing[k + m] - spacing[k]) / m
     probability = (1 + gap / np.maximum(m * index, 1e-12)) ** -m
     rare = np.where(peaks[k - 1] >= ORDINARY, chance, chance / 100)
-    standing = np.flatnonzero(probability < rare / k)
-    return float(peaks[k[standing[-1]] - 1]) if len(standing) else np.inf
+    widest = int(np.argmin(probability * k / rare))
+    return float(peaks[k[widest] - 1]) if probability[widest] < rare[widest] / k[widest] else np.inf
 
 
 def looks_normal(z: Floats) -> bool:

@@ -13,7 +13,7 @@ from trainforensics.signals.run import Signals
 TOKEN_ROLES = ("tokens_seen", "tokens_per_sec", "seq_len")
 TOKEN_WORDS = ("ppl", "perplexity", "lm loss", "lm_loss", "bpb", "token")
 VOCABULARY = ("vocab_size", "padded_vocab_size", "n_vocab", "num_classes", "num_labels")
-ADVERSARIAL = frozenset({"g", "gen", "generator", "d", "disc", "discriminator", "adv", "adversarial", "gan"})
+ADVERSARIAL = frozenset({"g", "gen", "generator", "d", "disc", "discriminator", "critic", "adv", "adversarial", "gan"})
 OTHER_LOSSES = ADVERSARIAL | {"sum", "value", "critic", "vf", "td", "q", "mse", "rmse", "mae", "huber", "l1", "l2"}
 LARGEST_VOCABULARY = 300_000  # of the tokenisers in use; ln of it is 12.6
 
@@ -40,11 +40,16 @@ def untrained_loss(signals: Signals) -> float | None:
     None for a loss that is no mean cross-entropy, as its name says.
     """
     loss, size = signals.curve("train_loss"), vocabulary(signals)
-    if loss is not None and OTHER_LOSSES & set(re.split(r"[^a-z0-9]+", loss.name.lower())):
+    if loss is not None and is_distance(loss):
         return None
     if size is not None:
         return math.log(size)
     return math.log(LARGEST_VOCABULARY) if per_token(signals) else None
+
+
+def is_distance(curve: Curve) -> bool:
+    """Whether a loss is no mean cross-entropy, by its name: a sum, an error of a value, one side of a game."""
+    return bool(OTHER_LOSSES & set(re.split(r"[^a-z0-9]+", curve.name.lower())))
 
 
 def rewarded(signals: Signals) -> bool:

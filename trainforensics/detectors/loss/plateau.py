@@ -99,8 +99,8 @@ def _stopped(loss: Curve, rate: Curve | None, span: float) -> int | None:
 def _chance(signals: Signals, loss: Curve, near: float) -> float | None:
     """The value of guessing at random at which the whole run stands, if it stands at one."""
     size = vocabulary(signals)
-    if size is None and np.abs(loss.value - math.log(2)).max() < TWO_NEAR:  # two classes in equal parts
-        return math.log(2)
+    if size is None and np.abs(loss.value[2:] - math.log(2)).max() < TWO_NEAR and not _warming_up(signals):
+        return math.log(2)  # two classes in equal parts
     if len(loss) < MIN_POINTS or abs(_change(loss.value)) >= CLEAR:
         return None
     level = float(np.median(loss.value))
@@ -114,10 +114,14 @@ def _chance(signals: Signals, loss: Curve, near: float) -> float | None:
     return None
 
 
+def _warming_up(signals: Signals) -> bool:
+    rate = signals.curve("learning_rate")
+    return rate is not None and bool(rate.value[-1] > CLIMBING * np.median(rate.value[len(rate) // 2 :]))
+
+
 def _raised(rate: Curve) -> bool:
-    """Whether the learning rate stood near its top for half of the run and climbs no more: its warm-up is over."""
-    second_half = float(np.median(rate.value[len(rate) // 2 :]))
-    return bool(np.mean(rate.value > 0.3 * rate.value.max()) >= 0.5 and rate.value[-1] <= CLIMBING * second_half)
+    """Whether the learning rate stood near its top for half of the run: no more a warm-up."""
+    return bool(np.mean(rate.value > 0.3 * rate.value.max()) >= 0.5)
 
 
 def _finding(loss: Curve, start: int, reason: str, expected: float) -> Finding:

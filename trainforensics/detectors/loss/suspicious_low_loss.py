@@ -25,6 +25,8 @@ Parameters:
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from trainforensics.detectors.base import Meta, Param, Params
@@ -40,6 +42,8 @@ DESCENDED = 0.7  # of the start: learning had set in before
 FEW_POINTS = 5
 FALL_SPAN = 0.15  # of the log, for the whole fall
 
+_EPOCHS = re.compile(r"epoch x (\d+)")  # an axis made of epochs and iterations tells where epochs begin
+
 META = Meta(
     kind=KINDS["suspicious-low-loss"],
     needs=("train_loss",),
@@ -49,7 +53,7 @@ META = Meta(
         Param("seen_once", 1.0, "the second pass over data may be memorised"),
         Param("points", 5.0, "a single low batch may hold boilerplate"),
         Param("bottomless", 100.0, "log likelihoods below zero stay within the scale they start from"),
-        Param("left", 0.03, "learning-rate drops and easier data lower a settled loss by a factor of two or three"),
+        Param("left", 0.05, "learning-rate drops and easier data lower a settled loss by a factor of two or three"),
     ),
 )
 
@@ -125,7 +129,8 @@ def _explained(signals: Signals, loss: Curve, onset: int, width: int) -> bool:
     if rate is not None and rate.value[max(rate.at(last), 0)] < 0.5 * rate.value[max(rate.at(first), 0)]:
         return True
     if epoch is None:
-        return False
+        steps = _EPOCHS.match(signals.axis.name)
+        return steps is not None and (last + int(steps[1]) // 20) // int(steps[1]) > first // int(steps[1])
     return bool(np.floor(epoch.value[max(epoch.at(last), 0)]) > np.floor(epoch.value[max(epoch.at(first), 0)]))
 
 
