@@ -83,7 +83,8 @@ def _loss_events(signals: Signals) -> tuple[LossEvent, ...]:
     if curve is None or unjudgeable(signals) is not None:
         return ()
     events = [e for e in _on(curve, excursions_of(signals, curve)) if not _constructed(signals, curve, e)]
-    leap = None if is_distance(curve) or rewarded(signals) else leap_at_start(curve.value[curve.finite])
+    finite = curve.value[curve.finite]
+    leap = None if is_distance(curve) or rewarded(signals) or mean_so_far(finite) else leap_at_start(finite)
     if leap is not None:
         events = [*_on(curve, (leap,)), *(e for e in events if e.excursion.onset > leap.peak)]
     for view in curve.rolled_back():

@@ -14,7 +14,7 @@ EIGHTHS = 8
 FALL = 8.0  # noise widths of the step from one point to the next
 MEAN_OCTAVES = 5  # of the point number, 4 to 64, over which a mean over all values so far shows itself
 MEAN_POINTS = 64  # from there on such a mean hardly moves any more
-BOTH_WAYS = 0.2  # least share of moves up, and down: a mean wanders, a descent does not
+STRAIGHT = 0.5  # of its way that a descent gains; a mean goes up and down
 STEADY = 3.0  # largest ratio of the unrolled moves; those of a plain series grow by 8
 
 
@@ -52,5 +52,6 @@ def mean_so_far(value: Floats) -> bool:
         return False
     moves = np.abs(np.diff(value)) * np.arange(2, len(value) + 1)
     sizes = np.array([np.mean(moves[2**k - 1 : 2 ** (k + 1) - 1]) for k in range(2, MEAN_OCTAVES + 1)])
-    up = float(np.mean(np.diff(value[: 2 ** (MEAN_OCTAVES + 1)]) > 0))
-    return bool(sizes.min() > 0 and sizes.max() <= STEADY * sizes.min() and BOTH_WAYS < up < 1 - BOTH_WAYS)
+    early = value[3 : 2 ** (MEAN_OCTAVES + 1)]
+    net, way = abs(early[-1] - early[0]), float(np.abs(np.diff(early)).sum())
+    return bool(sizes.min() > 0 and sizes.max() <= STEADY * sizes.min() and net < STRAIGHT * way)
