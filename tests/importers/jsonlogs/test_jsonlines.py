@@ -470,3 +470,23 @@ def test_many_blocks_read_as_one(log: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_torn_last_line_costs_itself_alone(log: Path) -> None:
     stretches = list(jsonlines._stretches([(b'{"step": 1, "loss": 2.0}\n{"step": 2, "loss": 1.5}\n{"step": 3', 1)]))
     assert [(stretch.line, stretch.parsed is not None) for stretch in stretches] == [(1, True), (3, False)]
+
+
+@pytest.mark.parametrize("column", ["dataset", "language", "task_name"])
+def test_several_sets_evaluated_at_one_step_are_series_of_their_own(log: Path, column: str) -> None:
+    rows: list[dict[str, Any]] = []
+    for step in range(10, 110, 10):
+        rows.append({"kind": "train", "step": step, "loss": 2.0})
+        if step % 50 == 0:
+            rows += [{"kind": "eval", "step": step, column: name, "loss": len(name)} for name in ("en", "web text")]
+    write(log, *rows)
+    found = read(jsonlines, log)
+    assert set(found.series) == {"loss", "val/loss/en", "val/loss/web_text"}
+    assert found.series["val/loss/web_text"].step.tolist() == [50, 100]
+    assert (resolve("val/loss/web_text").role, resolve("val/loss/web_text").domain) == ("val_loss", "web_text")
+
+
+def test_one_set_at_a_step_keeps_its_name(log: Path) -> None:
+    rows = [row | {"kind": "eval", "dataset": "en" if row["step"] < 5 else "fr"} for row in steps(10)]
+    write(log, *steps(10), *rows)
+    assert set(read(jsonlines, log).series) == {"loss", "val/loss"}

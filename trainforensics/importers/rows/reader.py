@@ -29,6 +29,10 @@ _RANK_IN_NAME = re.compile(
 )
 _SPLIT_COLUMNS = frozenset({"mode", "split", "phase", "stage", "type", "kind", "event", "record", "subset", "prefix"})
 _VALIDATION = frozenset({"val", "valid", "validation", "eval", "evaluation", "test", "dev", "validate"})
+_SET_COLUMNS = frozenset(
+    {"dataset", "dataset_name", "eval_dataset", "eval_set", "test_set", "task", "task_name", "benchmark"}
+    | {"domain", "language", "lang", "corpus", "source"}
+)
 _LONG_NAMES = frozenset({"metric", "tag", "name", "key", "variable", "series", "metric_name"})
 _LONG_VALUES = frozenset({"value", "val", "metric_value"})
 _INDEX_NAMES = frozenset({"", "unnamed: 0", "index", "level_0", "__index_level_0__"})
@@ -62,6 +66,7 @@ class RowReader:
     _counts_logs: bool = False  # the step is W&B's own `_step`
     _long: tuple[str, str] | None = None
     _rank: int | None = None
+    _set_column: str | None = None  # says which of several sets a row evaluates
     _wall_column: str | None = None
     _naive: bool = False  # whether wall times state no zone
     _numeric: set[str] = field(default_factory=set)
@@ -84,7 +89,9 @@ class RowReader:
         wall = wall_times(block.columns, self._wall_column)
         self._naive = self._naive or names_no_zone(block.columns, self._wall_column)
         rank = _rank_column(block)
-        shared = _Shared(step, seq, wall, self.segment, self.run, validation)
+        self._set_column = self._set_column or _set_column(block, step, validation)
+        sets = block.columns[self._set_column].text if self._set_column in block.columns else None
+        shared = _Shared(step, seq, wall, self.segment, self.run, validation, sets)
         skipped = self._axis.used | _INDEX_NAMES | {self._wall_column}
         if self._long is not None:
             yield from self._long_points(block, shared, rank)
@@ -229,12 +236,23 @@ class _Shared:
     segment: int
     run: str
     validation: NDArray[np.bool_] | None
+    sets: NDArray[np.object_] | None = None
 
     def split(self, name: str, rows: NDArray[np.bool_]) -> list[tuple[str, NDArray[np.bool_]]]:
-        """Rows that say they are validation rows get names that say so."""
-        if self.validation is None or axes.says_validation(name):
+        """Rows that say they are validation rows get names that say so, and of which of several sets."""
+        if axes.says_validation(name):
+            return self._by_set(name, rows)
+        if self.validation is None:
             return [(name, rows)]
-        return [(name, rows & ~self.validation), (f"val/{name}", rows & self.validation)]
+        return [(name, rows & ~self.validation), *self._by_set(f"val/{name}", rows & self.validation)]
+
+    def _by_set(self, name: str, rows: NDArray[np.bool_]) -> list[tuple[str, NDArray[np.bool_]]]:
+        if self.sets is None:
+            return [(name, rows)]
+        named = [text for text in dict.fromkeys(self.sets[rows].tolist()) if text]
+        unnamed = rows & np.array([not text for text in self.sets], dtype=np.bool_)
+        of_set = [(f"{name}/{re.sub(r'[/ ]+', '_', text)}", rows & (self.sets == text)) for text in named]
+        return [(name, unnamed), *of_set]
 
     def points(self, name: str, cells: Cells, rows: NDArray[np.bool_], rank: int | None) -> Points:
         pick: slice | NDArray[np.bool_] = slice(None) if rows.all() else rows  # a slice copies nothing
@@ -260,6 +278,22 @@ def _validation_rows(block: Block) -> NDArray[np.bool_] | None:
         words = {text for text in set(cells.text) if isinstance(text, str) and text.lower() in _VALIDATION}
         if words:
             return np.isin(cells.text.astype(str), list(words))
+    return None
+
+
+def _set_column(block: Block, step: NDArray[np.int64], validation: NDArray[np.bool_] | None) -> str | None:
+    """The column that tells the sets apart which are evaluated at one step; None where no step has several."""
+    if validation is None:
+        evaluated = [c.given for n, c in block.columns.items() if axes.says_validation(n)]
+        validation = np.any(evaluated, axis=0) if evaluated else None
+    if validation is None or not validation.any():
+        return None
+    for name, cells in block.columns.items():
+        if cells.text is None or name.lower() not in _SET_COLUMNS:
+            continue
+        seen = [(at, text) for at, text in zip(step[validation].tolist(), cells.text[validation], strict=True) if text]
+        if len(set(seen)) >= 1.5 * max(1, len({at for at, _ in seen})):
+            return name
     return None
 
 
