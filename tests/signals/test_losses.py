@@ -90,5 +90,3 @@ def test_a_loss_that_leaps_off_its_first_values_for_good_diverged_there() -> Non
     (event,) = loss_events(make_signals({"train_loss": lost}))
     assert (event.onset_step, event.lasting) == (3, True)
     assert loss_events(make_signals({"train_loss": healthy(300)})) == ()
-    growing = make_curve(np.append([0.1, 0.1], healthy(300)), name="td_loss", role="train_loss")
-    assert loss_events(make_signals([growing])) == ()
