@@ -193,6 +193,11 @@ def test_what_else_a_name_says(name: str, match: RoleMatch) -> None:
     assert resolve(name) == match
 
 
+def test_a_bare_gradient_is_its_norm_where_no_other_name_says_so() -> None:
+    assert resolve_all(["hinge", "grad"])["grad"].role == "grad_norm"
+    assert resolve_all(["hinge", "grad", "grad_norm"])["grad"].role is None
+
+
 def test_a_component_or_a_running_mean_yields_to_the_total() -> None:
     alone = resolve_all(["train/nll_loss", "lr"])
     assert alone["train/nll_loss"].role == "train_loss"

@@ -24,6 +24,7 @@ _UNIT = re.compile(
 )
 _SUFFIX_UNIT = re.compile(r"\s+in\s+\w+$")
 _NORM_ORDER = re.compile(r"(?<=_)(\d)\.0(?=_)")
+_BARE_GRADIENTS = frozenset({"grad", "gradient"})  # a norm, where no other name says so
 _WINDOW = re.compile(r"\s[(\[](?:last|past|over)\s\d+[^)\]]*[)\]]")  # "reward (last 10 episodes)"
 _NORM_BARS = re.compile(r"\|{1,2}(\w+)\|{1,2}")
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+\d*|[A-Z]+\d*|\d+")
@@ -162,6 +163,8 @@ def resolve_all(names: Iterable[str], extra: Mapping[str, str] | None = None) ->
     if not {"train_loss", "reward"} & {match.role for match in decided.values()}:
         unmapped = [name for name, match in decided.items() if match == RoleMatch() and name not in (extra or {})]
         decided |= {name: RoleMatch("train_loss", weak=True) for name in _plainest_loss(unmapped)}
+    if not any(match.role == "grad_norm" for match in decided.values()):
+        decided |= {name: RoleMatch("grad_norm", weak=True) for name in decided if name.lower() in _BARE_GRADIENTS}
     return decided
 
 

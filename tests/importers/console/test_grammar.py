@@ -205,6 +205,15 @@ NAMES: dict[str, tuple[str, dict[str, Pairs]]] = {
         "[TRAIN] Iter: 200 Loss: 0.25  PSNR: tensor([21.5])\n",
         {"Loss": [(100, 0.5), (200, 0.25)], "PSNR": [(100, 20.5), (200, 21.5)]},
     ),
+    "a loss by another word": (
+        "2025-03-04 09:12:01,444 INFO trainer: step=0 hinge=0.5 param=3.5\n"
+        "2025-03-04 09:12:02,351 INFO trainer: step=2 hinge=0.25 param=3.25\n",
+        {"hinge": [(0, 0.5), (2, 0.25)]},
+    ),
+    "names that nobody knows": (
+        "meta-iter    1  pre   8.25  post   7.5\nmeta-iter    2  pre   7.75  post   6.5\n",
+        {"pre": [(1, 8.25), (2, 7.75)], "post": [(1, 7.5), (2, 6.5)]},
+    ),
     "names without any mark": (
         "2023-05-18 11:01:15.123456: Epoch 0\n2023-05-18 11:01:55.123456: train_loss -0.5\n"
         "2023-05-18 11:01:55.123456: val_loss -0.25\n2023-05-18 11:01:56.123456: Epoch 1\n"
@@ -355,6 +364,7 @@ NO_TRAINING = {
     "a download": "\r 45%|████▌     | 450/1000 [00:30<00:37, 14.9MB/s]\nCollecting numpy<2.0,>=1.2\n",
     "a pointer to the file": "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n",
     "sweep of a setting": "t=0.5 lr=0.1\nt=0.6 lr=0.1\n",
+    "times of steps": "step 1 took 2.5 seconds\niter 5 of the loop, 3 of 4.5 done\nstep 2  took 2.5s\n",
     "asides": "A better model was found (reward: 2.5)\nA better model was found (reward: 3.5)\n",
     "a list of pairs": "[1, 0.05]\n[2, 0.04]\n[3, 0.03]\n",
     "a table of counts": "10 | 12 | 13\n20 | 22 | 23\n",

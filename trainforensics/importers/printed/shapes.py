@@ -41,7 +41,10 @@ _CHANGE = re.compile(r"\s*-+>\s*$")  # "improved: 8.1 --> 5.4"
 _TAGGED = re.compile(r"\w+[_\d]\w*")
 _EPOCH_MEANS = re.compile(r"(?:.*\|\s*train )?\|\s*epoch\s+\d+\s*\|")  # fairseq's line at the end of an epoch
 _SENTENCE = re.compile(r"['\"]|\.\s|\b(?:from|to|than|by|with|into)$", re.IGNORECASE)
-_METRIC = re.compile(r"loss|reward|score|acc(?:uracy)?\b|error|norm|\blr\b|kl\b|entropy", re.IGNORECASE)
+_METRIC = re.compile(
+    rf"loss|reward|score|acc(?:uracy)?\b|error|norm|\blr\b|kl\b|entropy|\b(?:{'|'.join(sorted(roles.LOSS_WORDS))})\b",
+    re.IGNORECASE,
+)
 _WHOLE = re.compile(r"\d+(?:\.0*)?(?:e\+\d+)?|\d\.\d+e\+\d+|\d{1,3}(?:,\d{3})+")
 _MODE = re.compile(r"\((\w+)\)$")
 _KERAS = re.compile(r"\s*(?:-\s)?(?:\d+/\d+\s*(?:[\[━]|-\s)|\d+m?s(?: \d+m?s/\w+)?\s+-\s)")
@@ -396,7 +399,7 @@ def _is_record(
     if not lead - _LEAD:
         shape.validation |= any(SPLITS.get(word) for word in lead)
     if shape.counted or shape.bar:
-        return _holds_metric(shape, kept, found)
+        return _holds_metric(shape, kept, found) or _is_row(line, kept)
     end = line[span[0] : span[1]].rstrip()[-1:]
     code = end in {";", "{"} or (end == "," and len(items) == 1) or _QUOTED.match(line, span[0])
     if code or lead - _LEAD or len(tail) > _TAIL or len(items) > _MOST_ITEMS:
@@ -422,6 +425,16 @@ def _holds_metric(shape: Shape, kept: Sequence[Item], found: Collection[str | No
     if shape.step_name.lower() in _PLURAL and not (shape.total or within):
         return not RESULT_ROLES.isdisjoint(found)
     return bool(found) or any(item.said and _METRIC.search(item.name) for item in values)
+
+
+def _is_row(line: str, kept: Sequence[Item]) -> bool:
+    """Whether a line is nothing but its step and names with decimals, set apart: "iter  5  pre  8.25  post  7.5"."""
+    step, *values = kept
+    return (
+        step.kind == "step"
+        and len(values) > 1
+        and all(item.apart and " " not in item.name and "." in line[item.start : item.end] for item in values)
+    )
 
 
 def _tells_enough(
