@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -107,6 +108,25 @@ def cycle(values: Floats) -> Cycle | None:
     return best if clear and best.alike >= ALIKE and _keeps_time(values, best.points) else None
 
 
+def cycle_since(values: Floats, starts: Sequence[int]) -> Cycle | None:
+    """The cycle of the whole or, where it begins within the log, of what follows one of `starts`; with its begin."""
+    for start in (0, *starts):
+        found = cycle(values[start:])
+        if found is not None:
+            return _begin(values, found)
+    return None
+
+
+def _begin(values: Floats, found: Cycle) -> Cycle:
+    """The cycle with its first index: from there on more cycles than not are alike and no fewer than before."""
+    profiles = _profiles(values, found.points)
+    model = np.median(_settled(profiles[-max(CYCLES, found.cycles) :]), axis=0)
+    scale = np.linalg.norm(profiles, axis=1) * np.linalg.norm(model)
+    alike = (profiles @ model > ALIKE * scale) & (np.ptp(profiles, axis=1) > found.swing / 3)
+    first = int(np.argmax(np.cumsum(np.where(alike, 1, -1)[::-1])[::-1]))
+    return replace(found, first=len(values) - (len(profiles) - first) * found.points)
+
+
 def _best_fold(values: Floats, lag: int) -> Cycle:
     near = range(lag - lag // 20, lag + lag // 20 + 1)
     step = max(1, len(near) // 40)
@@ -155,15 +175,11 @@ def _correlations(profiles: Floats) -> Floats:
 
 
 def _fold(values: Floats, points: int) -> Cycle:
-    whole = _profiles(values, points)
-    profiles = _settled(whole)
+    profiles = _settled(_profiles(values, points))
     alike = float(np.median(_correlations(profiles)))
     mean = np.median(profiles, axis=0)
     noise = robust_sigma(np.diff(values[len(values) // 2 :])) / math.sqrt(2)
-    early = len(whole) - len(profiles)
-    while early > 0 and float(np.corrcoef(whole[early - 1], mean)[0, 1]) > ALIKE:
-        early -= 1
-    first = len(values) - len(whole) * points + early * points
+    first = len(values) - len(profiles) * points
     return Cycle(points, float(mean.max() - mean.min()), noise, alike, len(profiles), first)
 
 

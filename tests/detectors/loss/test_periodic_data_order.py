@@ -113,3 +113,15 @@ def test_one_side_of_a_game_is_not_judged() -> None:
 
 def test_too_short() -> None:
     assert isinstance(judge(healthy(50)), NotApplicable)
+
+
+@pytest.mark.parametrize(("n", "points"), [(600, 12), (1500, 24)])
+def test_a_cycle_that_begins_within_the_log(n: int, points: int) -> None:
+    rng, at = np.random.default_rng(1), n // 2
+    value = 1 + 2 * np.exp(-np.arange(n) / (0.2 * n)) + 0.3 * rng.standard_normal(n)
+    order = np.repeat(rng.standard_normal(points // 4), 4) * 0.5
+    value[at:] = 1 + 0.1 * rng.standard_normal(n - at) + np.tile(order, n // points)[: n - at]
+    rate = make_curve(np.full(n, 1e-3), "learning_rate")
+    outcome = periodic_data_order.detect(make_signals([make_curve(value, "train_loss"), rate]), PARAMS)
+    assert isinstance(outcome, Fired)
+    assert abs((outcome.findings[0].onset_step or 0) - at) <= 2 * points

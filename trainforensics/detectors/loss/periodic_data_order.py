@@ -34,7 +34,7 @@ from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable,
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.curve import Floats
 from trainforensics.signals.excursions import Excursion
-from trainforensics.signals.periodic import Cycle, Period, cycle, period
+from trainforensics.signals.periodic import Cycle, Period, cycle_since, period
 from trainforensics.signals.precursors import excursions_of
 from trainforensics.signals.restarts import restarts
 from trainforensics.signals.stretches import at_steps
@@ -77,9 +77,10 @@ def _by_bursts(signals: Signals, loss: Curve, params: Params) -> Finding | None:
 
 
 def _by_level(signals: Signals, loss: Curve, params: Params) -> Finding | None:
-    if float(np.mean(np.diff(loss.step) == loss.cadence)) < EVENLY or len(np.unique(loss.segment)) > 1:
+    if float(np.mean(np.diff(loss.step) == loss.cadence)) < EVENLY:
         return None
-    found = cycle(loss.value)
+    lives, n = (np.flatnonzero(np.diff(loss.segment)) + 1).tolist(), len(loss)
+    found = cycle_since(loss.value, lives[-1:] or (n // 2, n - n // 4))
     if found is None:
         return None
     rate = signals.curve("learning_rate")
