@@ -101,3 +101,19 @@ def test_a_message_that_names_the_step_of_the_next_row() -> None:
         event = Event("checkpoint-loaded", step=500, wall_time=seconds, text="restored weights, continuing at 500")
         (found,) = restarts(make_signals([curve], events=[event]))
         assert found.step == first
+
+
+@pytest.mark.parametrize("border", [170, 185, 200, 215, 260])
+def test_a_steep_stretch_is_no_jump_wherever_the_border_lies(border: int) -> None:
+    fall = 8 / (1 + np.exp((np.arange(400) - 200) / 20)) + np.random.default_rng(5).normal(2, 0.05, 400)
+    smooth, jump = join(fall, border), join(fall + 2.0 * (np.arange(400) >= border), border)
+    assert smooth is not None
+    assert abs(smooth.z) < 6
+    assert jump is not None
+    assert jump.z > 6
+
+
+def test_noise_that_is_louder_for_one_block_is_chance() -> None:
+    value = np.random.default_rng(6).standard_normal(1000)
+    value[500:548] *= 4
+    assert noise_ratio(value, 500) == 1.0

@@ -28,6 +28,8 @@ BUMP, BEFORE = 6, 12  # points after a border in which a bump is sought, and poi
 BUMP_RATIO = 1.5  # times the highest such bump of the old life nearby
 PAUSE = 20.0  # times the usual time between two points, and at least a minute
 MAX_PAUSES = 4  # more pauses than this are a habit (evaluation, checkpoints), not restarts
+CLEAR = 4.0  # times its noise that a change is known to
+AT_BORDER, STEEPEST = 0.5, 0.75  # of a change, and of the steepest change around: what must lie at the border
 _STEP_IN_TEXT = re.compile(
     r"(?:step|iter(?:ation)?|update|checkpoint|ckpt|\bba)[ _=:/-]*0*(\d+)|@?\s*(\d+)\s+(?:updates|steps|iterations)",
     re.IGNORECASE,
@@ -178,10 +180,30 @@ def _join(value: Floats, border: int, width: int) -> Join | None:
     alike = np.flatnonzero(np.abs(others) >= abs(change) / 1.2)
     alone = not len(alike) or _apart_from_stairs(alike + start + width, border, width, len(others))
     few = math.sqrt(min(1.0, len(others) / (3 * memory)))  # few independent places prove little
-    z = few * change / scale if alone and scale > 0 else 0.0
+    z = few * change / scale if alone and scale > 0 and _lies_at(near, border - start, width, change, noise) else 0.0
     recent = old[-max(4 * width, 48) :]
     spread = max(robust_sigma(recent - _line(recent, 1, 1)[:-1]), noise, 1e-12)
     return Join(float(levels[-1 - width]), float(levels[-1]), change, z, width, spread)
+
+
+def _lies_at(near: Floats, border: int, width: int, change: float, noise: float) -> bool:
+    """Whether a change of level lies at the border itself, and is no slope or bend that the border happens to lie on.
+
+    Judged by the fewest points a side whose noise is small against the change: their levels differ by half of it more
+    than at the places beside, and by no less than at the steepest place around.
+    """
+    if not change:
+        return False
+    enough = 2 * (1.2533 * noise * CLEAR / change) ** 2
+    m = int(min(width, max(WIDTHS[0], math.ceil(enough))))
+    first = max(0, border - m - width)
+    levels = np.median(sliding_window_view(near[first:], m), axis=1)
+    step = math.copysign(1, change) * (levels[m:] - levels[:-m])  # at place i: across point first + m + i
+    here, slack = border - first - m, max(2, m // 4)
+    best = float(step[max(0, here - slack) : here + slack + 1].max())
+    sides = (step[max(0, here - 2 * m + 1) : max(0, here - m + 1)], step[here + m : here + 2 * m])
+    slope = max((float(np.median(side)) for side in sides if len(side)), default=0.0)
+    return best - max(slope, 0.0) >= AT_BORDER * abs(change) and best >= STEEPEST * float(step.max())
 
 
 def bump(value: Floats, border: int) -> Join | None:
@@ -230,7 +252,10 @@ def _line(values: Floats, memory: int, ahead: int) -> Floats:
 
 
 def noise_ratio(value: Floats, border: int, width: int = 48) -> float:
-    """Point-to-point noise after the border against before, where the old life never changed it as much; else 1."""
+    """Point-to-point noise after the border against before, where the old life never changed it as much; else 1.
+
+    It has to last for three times `width`, as far as there are points: over one, chance doubles it now and then.
+    """
     if min(border, len(value) - border) < width:
         return 1.0
     start = max(0, border - NEIGHBOURHOOD * width)
@@ -243,7 +268,10 @@ def noise_ratio(value: Floats, border: int, width: int = 48) -> float:
     sigma = np.log(np.maximum(MAD_TO_SIGMA * np.median(blocks, axis=1) / bend.max(), 1e-9))
     usual = float(np.abs(np.diff(sigma[:-1])).max())
     change = float(sigma[-1] - np.median(sigma[-4:-1]))
-    return math.exp(change) if abs(change) > max(math.log(2), 2 * usual) else 1.0
+    later = np.abs(np.diff(value[border : border + 3 * width], 2))
+    lasting = math.log(max(MAD_TO_SIGMA * float(np.median(later)) / bend.max(), 1e-9)) - float(np.median(sigma[-4:-1]))
+    lasts = lasting * change > 0 and abs(lasting) > math.log(2)
+    return math.exp(change) if lasts and abs(change) > max(math.log(2), 2 * usual) else 1.0
 
 
 def repeated_points(curve: Curve, restart: Restart) -> tuple[Ints, Floats, Floats]:
