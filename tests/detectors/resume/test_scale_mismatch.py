@@ -81,3 +81,17 @@ def test_a_multiple_of_validation_is_seen_though_the_loss_falls_fast_at_first() 
     fast = 1 + 4 * np.exp(-np.arange(N) / 30) + 0.02 * np.random.default_rng(1).standard_normal(N)
     validation = make_curve(4 * fast[::40][1:], "val_loss", step=np.arange(41, N, 40), series_id=1)
     assert len(findings(make_signals([make_curve(fast), validation]))) == 1
+
+
+def test_a_gradient_norm_that_does_not_move_stands_in_for_a_whole_number() -> None:
+    rng, n, at = np.random.default_rng(2), 600, 300
+    loss = (0.2 + np.exp(-np.arange(n) / 80)) * np.exp(0.1 * rng.standard_normal(n))
+    loss[at:] *= 6.6
+    norm = 0.5 * np.exp(0.25 * rng.standard_normal(n))
+    outcome = scale_mismatch.detect(make_signals({"train_loss": loss, "grad_norm": norm}), PARAMS)
+    assert isinstance(outcome, Fired)
+    assert "about 6.6 times" in outcome.findings[0].summary
+    moved, clipped = norm.copy(), np.ones(n)
+    moved[at:] *= 2
+    for other in (moved, clipped):
+        assert isinstance(scale_mismatch.detect(make_signals({"train_loss": loss, "grad_norm": other}), PARAMS), Clear)

@@ -2,7 +2,7 @@
 
 What it detects:
     A training loss that steps to a whole multiple (or fraction) of its level within one logged point and keeps
-    training there, its noise grown by the same factor; or one that lies at the same whole multiple of the validation
+    training there, its noise grown by the same factor (any large multiple where the gradient norm does not move); or one that lies at the same whole multiple of the validation
     loss from the first evaluation to the last.
 
 Why it matters:
@@ -45,11 +45,13 @@ from trainforensics.signals.steps import lasting_steps
 META = Meta(
     kind=KINDS["scale-mismatch"],
     needs=("train_loss",),
-    uses=("val_loss", "learning_rate", "epoch"),
+    uses=("val_loss", "learning_rate", "epoch", "grad_norm"),
     params=(
         Param("whole", 0.04, "distance of the ratio from a whole number; levels are known to a few per cent"),
         Param("unnamed", 0.12, "the same in full where no setting has that value: a quarter of all ratios lie as near"),
         Param("bend", 0.35, "change of slope over 32 points, in logarithms, that the noise need not explain"),
+        Param("plain", 3.0, "multiple from which on a gradient norm that stays put stands in for a whole number"),
+        Param("still", 1.3, "factor by which such a norm may move; it would follow a loss that really rose"),
         Param("steady", 0.015, "the same against validation, where many evaluations average"),
         Param("largest", 64.0, "largest multiple looked for; beyond it every ratio is near a whole number"),
         Param("noise", 1.7, "factor by which the noise may miss the multiple; it is known from 32 points a side"),
@@ -57,6 +59,7 @@ META = Meta(
     ),
 )
 SIDE = 32
+CLIPPED = 0.03  # relative noise of a gradient norm below which it is held where it is
 _UNITS = re.compile(r"bpb|bpc|bits|bytes?|chars?|ppl|perplexity|mse|mae|rmse|acc|err")  # no counterparts
 FACTORS = ("accum", "world_size", "num_gpus", "num_devices", "batch_size", "n_gpu")
 
@@ -91,12 +94,15 @@ def _steps(signals: Signals, loss: Curve, params: Params) -> Iterator[Finding]:
         before, after = loss.value[max(0, at - SIDE) : at], loss.value[at : at + SIDE]
         ratio = float(np.median(after[:8]) / np.median(before[-8:]))
         k = _whole(ratio, params["whole"], params)
-        if k is None or len(before) < SIDE // 2 or len(after) < SIDE // 2:
+        if len(before) < SIDE // 2 or len(after) < SIDE // 2:
             continue
-        named = _named(signals, k)
+        named = _named(signals, k) if k is not None else ""
         drift, goes_on = _course(before, after, params["bend"])
         exact = float(np.median(after) / np.median(before)) * math.exp(-drift * (len(before) + len(after)) / 2)
-        if not goes_on or (not named and abs(max(exact, 1 / exact) - k) > params["unnamed"]):
+        if k is not None and not named and abs(max(exact, 1 / exact) - k) > params["unnamed"]:
+            k = None
+        still = _gradient_still(signals, loss, at, params) if max(ratio, 1 / ratio) >= params["plain"] else None
+        if not goes_on or (k is None and still is None):
             continue
         grown = point_noise(after) / max(point_noise(before), 1e-12)
         if abs(math.log(max(grown, 1e-12) / ratio)) > math.log(params["noise"]):
@@ -104,13 +110,33 @@ def _steps(signals: Signals, loss: Curve, params: Params) -> Iterator[Finding]:
         if not named and _learnt(signals, loss, at, ratio):
             continue
         step = int(loss.step[at])
-        way = f"{k} times" if ratio > 1 else f"a {k}th of"
+        times = f"{k}" if k is not None else f"about {max(ratio, 1 / ratio):.2g}"
+        way = f"{times} times" if ratio > 1 else f"a {times}th of"
         rows = (
             Evidence(loss.name, step, float(np.median(after[:8])), float(np.median(before[-8:])), f"ratio {ratio:.3f}"),
             Evidence(loss.name, step, grown, ratio, f"its point-to-point noise changes by {grown:.2g}"),
+            *((still,) if still is not None else ()),
         )
         summary = f"{loss.name} is {way} its former level from step {step} on ({ratio:.3f}), noise included{named}"
-        yield _finding(loss, step, int(loss.step[at - 1]), 0.9 if named else 0.8, summary, rows)
+        yield _finding(
+            loss, step, int(loss.step[at - 1]), 0.9 if named else 0.8 if k is not None else 0.7, summary, rows
+        )
+
+
+def _gradient_still(signals: Signals, loss: Curve, at: int, params: Params) -> Evidence | None:
+    """The gradient norm across the step, where it is logged, free to move and stays: then the model met no other task."""
+    logged = signals.curve("grad_norm")
+    norm = usable(logged) if logged is not None else None
+    if norm is None or not len(norm) or norm.value.min() <= 0:
+        return None
+    border = int(np.searchsorted(norm.step, loss.step[at]))
+    before, after = norm.value[max(0, border - SIDE) : border], norm.value[border : border + SIDE]
+    if min(len(before), len(after)) < SIDE // 2 or min(point_noise(np.log(s)) for s in (before, after)) < CLIPPED:
+        return None
+    moved = float(np.median(after) / np.median(before))
+    if not 1 / params["still"] <= moved <= params["still"]:
+        return None
+    return Evidence(norm.name, int(loss.step[at]), float(np.median(after)), float(np.median(before)), "does not move")
 
 
 def _course(before: Floats, after: Floats, bend: float) -> tuple[float, bool]:
