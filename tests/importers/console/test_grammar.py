@@ -139,6 +139,9 @@ COUNTS: dict[str, tuple[str, dict[str, Pairs]]] = {
         "step 98 batch 3: loss 2.5\nstep 99 batch 4: loss 2.25\nstep 100 batch 0: loss 2.0\n",
         {"loss": [(98, 2.5), (99, 2.25), (100, 2.0)]},
     ),
+    "a bare number": (
+        "2 nll=+1.5\n4 nll=-0.25\n6 nll=nan\n", {"nll": [(2, 1.5), (4, -0.25), (6, np.nan)]},
+    ),
     "a symbol for the time": (
         "t=0 L=0.5 |g|=1.5 lr=0.06\nt=1 L=0.25 |g|=1.25 lr=0.06\n",
         {"L": [(0, 0.5), (1, 0.25)], "|g|": [(0, 1.5), (1, 1.25)], "lr": [(0, 0.06), (1, 0.06)]},
@@ -239,6 +242,10 @@ HELD_OUT: dict[str, tuple[str, dict[str, Pairs]]] = {
         "Epoch 1 loss 0.5 | train 2.1s\nEpoch 2 loss 0.25 | train 2.1s | Acc 45.5% | infer 4.4s\n"
         "Epoch 3 loss 0.125 | train 2.1s | Train acc 75.5%\n",
         {"loss": [(1, 0.5), (2, 0.25), (3, 0.125)], "val/Acc": [(2, 45.5)], "Train acc": [(3, 75.5)]},
+    ),
+    "numbers as in a call": (
+        "step 5: loss 2.5\nTop1 is Accuracy(correct: 29051, count: 50000, accuracy: 0.5)\nstep 6: loss 2.25\n",
+        {"loss": [(5, 2.5), (6, 2.25)], "val/accuracy": [(5, 0.5)], "val/correct": [(5, 29051)]},
     ),
     "an evaluation that is saved": (
         "INFO:tensorflow:loss = 2.5, step = 100 (12.3 sec)\n"
@@ -365,6 +372,8 @@ NO_TRAINING = {
     "a pointer to the file": "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n",
     "sweep of a setting": "t=0.5 lr=0.1\nt=0.6 lr=0.1\n",
     "times of steps": "step 1 took 2.5 seconds\niter 5 of the loop, 3 of 4.5 done\nstep 2  took 2.5s\n",
+    "settings in a call": "Namespace(lr=0.5, loss=0.25, annealing_loss=0.25)\nargs = TrainArgs(loss=2.5, lr=0.25)\n",
+    "a file's name": "Restored all states from the checkpoint at /results/step=799-loss=4096.0-last\n" * 2,
     "asides": "A better model was found (reward: 2.5)\nA better model was found (reward: 3.5)\n",
     "a list of pairs": "[1, 0.05]\n[2, 0.04]\n[3, 0.03]\n",
     "a table of counts": "10 | 12 | 13\n20 | 22 | 23\n",

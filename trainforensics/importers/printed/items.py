@@ -39,6 +39,7 @@ _VERB = re.compile(r"\s+(?:is|was|are|of|->|=>)$")
 _PREPOSITION = re.compile(r"(?:in|at|on|over|after|for|with)$", re.IGNORECASE)
 _COUNT_BEHIND = re.compile(r"\s?(epoch|(?:step|iter(?:ation)?|batch|minibatch)(?:s|es)?)\b(?!\s?[=/])", re.IGNORECASE)
 _UNIT_BEFORE = re.compile(r"\s\w+/\w+\s*[\t|,;]\s*$")  # "850 samples/sec \t 12": the words belong to the 850
+_CALL = re.compile(r"(?:.*\s)?(\w+)\((\w+)$")  # "Top1 is Accuracy(correct: 5, count: 9)"
 _GROUP = re.compile(r"(\w+)\[(\w+)$")  # "tot_loss[loss=0.5, ctc_loss=0.25]"
 # What follows was measured on this: "[valid] loss=0.5", "| Validation | Loss: 0.5", "validation: loss=0.5".
 _SECTION = re.compile(r"\[(\w+)\]|\|\s*(\w+)\s*(?=\|)|(?<![\w-])(\w+)(?: set| results?)?\s?:\s*$")
@@ -208,5 +209,7 @@ def _name_item(item: Item, gap: str, at: int, *, first: bool) -> None:
     plain = _VERB.sub("", shorter)
     item.said |= plain != shorter
     name = " ".join(plain.replace(": ", "/").split())
+    if (call := _CALL.match(name)) is not None:
+        name = f"{call[1]}/{call[2]}" if call[2].lower() in SPLITS else call[2]
     if len(name) <= _LONGEST_NAME and _LETTER.search(name):
         item.name = name

@@ -55,6 +55,8 @@ _TIMES = re.compile(TIME)
 _INFERENCE = re.compile(r"(?:infer(?:ence)?|eval(?:uation)?|validation|test)(?:[ _]time)?", re.IGNORECASE)
 _TRAIN = re.compile(r"train", re.IGNORECASE)
 _ASIDE = re.compile(r"(.*) \([^)]*$")  # "a better model was found (reward: 2.5)"
+_SETTINGS = re.compile(r"\s*(?:\w+\s*[:=]\s*)?\w*(?:Namespace|Arguments|Args|Config)\(")
+_PATH = re.compile(r"\s/\w")
 _QUOTED = re.compile(r"\s*[\"']\w+[\"']\s*:")  # a line of a document: `"score": 0.5`
 _IDENTIFIER = re.compile(r"[a-z]+(?:_[a-z]+)+")  # "train_loss 0.5" needs no mark between
 _LONGEST_RECORD = 16_384
@@ -130,6 +132,8 @@ def learn(
     line = line[:_LONGEST_RECORD]
     prefix = prefix_of(line)
     start, end = prefix.end, len(line)
+    if _SETTINGS.match(line, start):
+        return None
     brace = None if bar else _dictionary(line, start)
     if brace is not None:
         start, end = brace
@@ -182,9 +186,9 @@ def _dictionary(line: str, start: int) -> tuple[int, int] | None:
 def _is_prose(line: str, items: Sequence[Item]) -> bool:
     """Whether numbers merely stand among words: several words before one, with nothing between them and the last.
 
-    Two numbers with an arrow between them say how something changed, and "==" compares.
+    Two numbers with an arrow between them say how something changed, and "==" compares; a path is the name of a file.
     """
-    if any(line[item.start - 2 : item.start] == "==" for item in items) or any(
+    if any(line[item.start - 2 : item.start] == "==" or _PATH.search(item.name) for item in items) or any(
         _CHANGE.match(line[one.end : two.start]) for one, two in pairwise(items)
     ):
         return True
@@ -269,8 +273,10 @@ def _name_counts(line: str, items: Sequence[Item], start: int, header: str) -> N
         first.name, second.name = "step", "learning_rate"  # a list that stands alone under its epoch
     elif listed:
         first.name, second.name = "epoch", "iteration"
-    elif not before and behind[:1] == "|" and roles.resolve(second.name).role in RESULT_ROLES:
-        first.name, first.said = "iteration", True  # "100 | loss 0.5"
+    elif not before and roles.resolve(second.name).role in RESULT_ROLES:
+        bare = second.said and behind.startswith(second.name) and line[first.end].isspace()
+        if behind[:1] == "|" or bare:
+            first.name, first.said = "iteration", True  # "100 | loss 0.5", "100 nll=0.5"
     elif not before and line[first.end : first.end + 1] in {":", "\t"} and len(items) > 1:
         first.name, first.said = "iteration", True  # "100:  loss: 0.5"
         if not second.name and items[2:] and items[2].name.startswith("avg"):  # its mean behind it: what is minimised
