@@ -84,14 +84,13 @@ def test_a_multiple_of_validation_is_seen_though_the_loss_falls_fast_at_first() 
 
 
 def test_a_gradient_norm_that_does_not_move_stands_in_for_a_whole_number() -> None:
-    rng, n, at = np.random.default_rng(2), 600, 300
-    loss = (0.2 + np.exp(-np.arange(n) / 80)) * np.exp(0.1 * rng.standard_normal(n))
-    loss[at:] *= 6.6
-    norm = 0.5 * np.exp(0.25 * rng.standard_normal(n))
-    outcome = scale_mismatch.detect(make_signals({"train_loss": loss, "grad_norm": norm}), PARAMS)
-    assert isinstance(outcome, Fired)
-    assert "about 6.6 times" in outcome.findings[0].summary
-    moved, clipped = norm.copy(), np.ones(n)
-    moved[at:] *= 2
-    for other in (moved, clipped):
-        assert isinstance(scale_mismatch.detect(make_signals({"train_loss": loss, "grad_norm": other}), PARAMS), Clear)
+    rng, at = np.random.default_rng(2), 200
+    value = (0.2 + np.exp(-np.arange(N) / 80)) * np.exp(0.05 * rng.standard_normal(N))
+    value[at:] *= 6.5
+    norm = 0.5 * np.exp(0.25 * rng.standard_normal(N))
+    (found,) = findings(make_signals({"train_loss": value, "grad_norm": norm}))
+    assert (found.onset_step, found.confidence) == (at + 1, 0.7)
+    assert "about 6." in found.summary
+    moved = norm * np.where(np.arange(N) < at, 1, 2)
+    for other in (moved, np.ones(N)):  # the second is held by clipping
+        assert not findings(make_signals({"train_loss": value, "grad_norm": other}))

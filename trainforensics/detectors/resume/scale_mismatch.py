@@ -2,8 +2,8 @@
 
 What it detects:
     A training loss that steps to a whole multiple (or fraction) of its level within one logged point and keeps
-    training there, its noise grown by the same factor (any large multiple where the gradient norm does not move); or one that lies at the same whole multiple of the validation
-    loss from the first evaluation to the last.
+    training there, its noise grown by the same factor (any large multiple where the gradient norm does not move); or
+    one that lies at the same whole multiple of the validation loss from the first evaluation to the last.
 
 Why it matters:
     Sums instead of means, losses multiplied by gradient accumulation or world size, a changed reduction after an
@@ -124,7 +124,7 @@ def _steps(signals: Signals, loss: Curve, params: Params) -> Iterator[Finding]:
 
 
 def _gradient_still(signals: Signals, loss: Curve, at: int, params: Params) -> Evidence | None:
-    """The gradient norm across the step, where it is logged, free to move and stays: then the model met no other task."""
+    """The gradient norm across the step, where it is logged, free to move and stays: the model met no other task."""
     logged = signals.curve("grad_norm")
     norm = usable(logged) if logged is not None else None
     if norm is None or not len(norm) or norm.value.min() <= 0:
