@@ -53,7 +53,7 @@ META = Meta(
         Param("seen_once", 1.0, "the second pass over data may be memorised"),
         Param("points", 5.0, "a single low batch may hold boilerplate"),
         Param("bottomless", 100.0, "log likelihoods below zero stay within the scale they start from"),
-        Param("left", 0.05, "learning-rate drops and easier data lower a settled loss by a factor of two or three"),
+        Param("left", 0.1, "learning-rate drops and easier data lower a settled loss by a factor of two or three"),
     ),
 )
 
@@ -113,7 +113,7 @@ def _collapse(signals: Signals, loss: Curve, left: float) -> Finding | None:
         earlier = float(np.median(loss.value[at - 2 * width : at - width]))
         settled = SETTLED * earlier < before < STILL_FALLING * earlier
         later = loss.value[at + max(width, int(FALL_SPAN * n)) :][:width]
-        if not (settled and 0 < before < DESCENDED * start and len(later) and 0 < np.median(later) < left * before):
+        if not (settled and LEARNT < before < DESCENDED * start and len(later) and 0 < np.median(later) < left * before):
             continue
         onset = at + int(np.argmax(loss.value[at:] < 0.5 * before))
         if np.median(loss.value[onset:]) > left * before or _explained(signals, loss, onset, width):
