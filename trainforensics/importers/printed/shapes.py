@@ -266,6 +266,7 @@ def _name_counts(line: str, items: Sequence[Item], start: int, header: str) -> N
             first.name = _RANK_OF_SEVERAL
         return
     closed = line[first.end :].lstrip()[:1]
+    bare = second.said and behind.startswith(second.name) and line[first.end : first.end + 1] == " "
     listed = before == "[" and behind == "," and not second.name and line[second.end : second.end + 1] == "]"
     if before in {"[", "(", "[ (", "[("} and closed in {"]", ")"}:
         first.name, first.said = "iteration", True
@@ -273,10 +274,8 @@ def _name_counts(line: str, items: Sequence[Item], start: int, header: str) -> N
         first.name, second.name = "step", "learning_rate"  # a list that stands alone under its epoch
     elif listed:
         first.name, second.name = "epoch", "iteration"
-    elif not before and roles.resolve(second.name).role in RESULT_ROLES:
-        bare = second.said and behind.startswith(second.name) and line[first.end].isspace()
-        if behind[:1] == "|" or bare:
-            first.name, first.said = "iteration", True  # "100 | loss 0.5", "100 nll=0.5"
+    elif not before and (behind[:1] == "|" or bare) and roles.resolve(second.name).role in RESULT_ROLES:
+        first.name, first.said = "iteration", True  # "100 | loss 0.5", "100 nll=0.5"
     elif not before and line[first.end : first.end + 1] in {":", "\t"} and len(items) > 1:
         first.name, first.said = "iteration", True  # "100:  loss: 0.5"
         if not second.name and items[2:] and items[2].name.startswith("avg"):  # its mean behind it: what is minimised
