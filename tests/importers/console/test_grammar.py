@@ -203,6 +203,11 @@ NAMES: dict[str, tuple[str, dict[str, Pairs]]] = {
         "Step   200 | Avg Reward (last 10):  38.5 | σ=0.25 | Episodes: 33\n",
         {"Avg Reward (last 10)": [(100, 28.5), (200, 38.5)], "σ": [(100, 0.25), (200, 0.25)]},
     ),
+    "a logger's name without a mark": (
+        "2025-03-04 09:12:01 INFO trainer step 1 | loss 2.5\n2025-03-04 09:12:01 INFO skipping step 2 | loss 9.5\n"
+        "2025-03-04 09:12:01 INFO trainer step 2 | loss 2.25\n",
+        {"loss": [(1, 2.5), (2, 2.25)]},
+    ),
     "tensors": (
         "[TRAIN] Iter: 100 Loss: 0.5  PSNR: tensor([20.5], device='cuda:0')\n"
         "[TRAIN] Iter: 200 Loss: 0.25  PSNR: tensor([21.5])\n",

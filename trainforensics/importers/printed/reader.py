@@ -25,7 +25,7 @@ from trainforensics.model import Event
 _WORDS = (
     "step", "iter", "epoch", "batch", "update", "s:", "train", "test", "val", "[", "loss", "acc", "ppl", "perplexity",
     "bpb", "bpc", "score", "reward", "norm", "error", "mse", "nll", "entropy", "cost", "episode", "up.", "@", "sec",
-    "time", "lr", " l=",
+    "time", " l=",
 )  # fmt: skip
 _HINT = re.compile(
     r"(?:step|iter|ation|epoch|episode|batch|update|\bs|train|test|val|ba|it|\bup\.)s?['\"]?(?:\([a-z]+\))?[\s:=\[(#]{0,6}\d"

@@ -65,7 +65,7 @@ def _argument(line: str) -> dict[str, Any]:
 
 def _entries(line: str) -> dict[str, Any]:
     """Settings of one line, "n_layer = 2 | n_embd = 64 | tied = True": several, and known ones among them."""
-    if len(line) > _LONGEST_ENTRIES:
+    if len(line) > _LONGEST_ENTRIES or line.count("=") + line.count(":") < _FEWEST_ENTRIES:
         return {}
     entries = [_ENTRY.fullmatch(part.strip()) for part in _BETWEEN.split(line)]
     found = {entry[1]: _value(entry[2]) for entry in entries if entry}

@@ -55,6 +55,8 @@ _TIMES = re.compile(TIME)
 _INFERENCE = re.compile(r"(?:infer(?:ence)?|eval(?:uation)?|validation|test)(?:[ _]time)?", re.IGNORECASE)
 _TRAIN = re.compile(r"train", re.IGNORECASE)
 _ASIDE = re.compile(r"(.*) \([^)]*$")  # "a better model was found (reward: 2.5)"
+_LEVELLED = re.compile(r"\b(?:INFO|DEBUG|WARNING|NOTICE)\W*$")
+_LOGGER = re.compile(r"[a-z_][\w.]*(?<!ing)(?<!ed)")
 _SETTINGS = re.compile(r"\s*(?:\w+\s*[:=]\s*)?\w*(?:Namespace|Arguments|Args|Config)\(")
 _PATH = re.compile(r"\s/\w")
 _QUOTED = re.compile(r"\s*[\"']\w+[\"']\s*:")  # a line of a document: `"score": 0.5`
@@ -141,6 +143,8 @@ def learn(
     if isinstance(items, int):
         return items if brace is None else None
     _end_sentences(items)
+    if items and _LEVELLED.search(line, 0, start):
+        _drop_logger(items[0])
     if not (0 < len(items) <= _MOST_NUMBERS and (bar or brace or not _is_prose(line, items))):
         return None
     _name_counts(line, items, start, header)
@@ -239,6 +243,14 @@ def _classify(shape: Shape, line: str, items: Sequence[Item], start: int, order:
     values = [item for item in items if item.kind in {"value", "average"} and not item.skipped]
     shape.validation |= bool(values) and all(item.held_out for item in values)
     shape.step_name = "" if step is None else step.name
+
+
+def _drop_logger(first: Item) -> None:
+    """Behind the level the logger's name may stand without any mark: "INFO trainer step 5"."""
+    logger, _, name = first.name.partition(" ")
+    if _LOGGER.fullmatch(logger) and logger not in _BEFORE_STEP and _is_count(name):
+        first.name_start += len(first.name) - len(name)
+        first.name = name
 
 
 def _end_sentences(items: Sequence[Item]) -> None:
