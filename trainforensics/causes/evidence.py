@@ -122,14 +122,15 @@ def restart(case: Case, near: float = 0.0, absent: float = 0.0) -> list[Reason]:
 
 def joins(case: Case, role: str, higher: float = 0.0, lower: float = 0.0, smooth: float = 0.0) -> list[Reason]:
     """How a series joins across a restart: clearly higher, clearly lower, or smoothly."""
-    found = case.join(role)
+    found, told = case.join(role), case.told(role)
     if found is None:
         return []
-    told = case.told(role) or Evidence(role, None, found.after, found.before, "")
+    broken = case.incident.kind == "resume-discontinuity" and told is not None  # it holds breaks only
+    told = told or Evidence(role, None, found.after, found.before, "")
     numbers = f"from {told.expected:.4g} to {told.value:.4g}"
-    if abs(found.z) < JOINED:
+    if not broken and abs(found.z) < JOINED:
         return reason(smooth, f"{role} joins smoothly across the restart ({numbers})")
-    way, points = ("up", higher) if found.change > 0 else ("down", lower)
+    way, points = ("up", higher) if (told.value or 0.0) > (told.expected or 0.0) else ("down", lower)
     return reason(points, f"{role} went {way} across the restart, {numbers}")
 
 
