@@ -117,3 +117,11 @@ def test_noise_that_is_louder_for_one_block_is_chance() -> None:
     value = np.random.default_rng(6).standard_normal(1000)
     value[500:548] *= 4
     assert noise_ratio(value, 500) == 1.0
+
+
+def test_a_straight_course_that_bends_at_the_border() -> None:
+    noise = np.random.default_rng(7).normal(0, 0.02, 400)
+    for bend, broken in ((200, True), (260, False), (170, False)):
+        found = join(0.7 - 0.65 * np.clip((np.arange(400) - bend) / 12, 0, 1) + noise, 200)
+        assert found is not None
+        assert bool(abs(found.z) > 6) == broken

@@ -18,6 +18,8 @@ START_SHARE, START_POINTS = 0.05, 10  # of the log: warm-up moves gradients by i
 SUDDEN = 3  # points
 BLOCK, BLOCKS, SMOOTH = 16, 100, 9
 MIN_FACTOR, MIN_BURST = 4.0, 8.0  # times the level, lasting and for a point: below what detectors ask for
+FOOT = 1.5  # times the level: the norm has not begun to climb; and of the peak: it has done so
+BY_FAR = 0.25  # of its level: what a loss falls by that leaves a plateau
 STEEP = 30.0  # times the level: by then a geometric climb has shown its slope
 
 
@@ -167,6 +169,31 @@ def loss_moved(signals: Signals, start: int, stop: int) -> bool:
         int(finite.step[e.onset]) <= stop + margin and int(finite.step[max(e.peak, e.onset)]) >= start - margin
         for e in found
     )
+
+
+def loss_fell(signals: Signals, explosion: Explosion) -> bool:
+    """Whether the training loss falls by far while the norm climbs, from its level to next to its peak.
+
+    A climb over much of the log is no such moment, and one of a few points is over before a loss can follow.
+    """
+    loss = signals.curve("train_loss")
+    if loss is None or explosion.slow:
+        return False
+    norm = explosion.curve
+    low = max(0, explosion.onset - BLOCKS)
+    way = norm.value[low : explosion.top + 1 + SMOOTH // 2]
+    if len(way) < 2 * SMOOTH:
+        return False
+    smooth = np.median(np.lib.stride_tricks.sliding_window_view(way, SMOOTH), axis=1)
+    foot = np.flatnonzero(smooth <= FOOT * explosion.level)
+    start = int(foot[-1]) if len(foot) else 0
+    end = start + int(np.argmax(smooth[start:] >= smooth[start:].max() / FOOT))
+    points = loss.only_finite()
+    first, last = (points.at(int(norm.step[low + SMOOTH // 2 + i])) for i in (start, end))
+    if first < 0 or last - first < SUDDEN or end - start > len(norm) // 10:
+        return False
+    before, after = points.value[max(0, first - SMOOTH) : first + 1], points.value[last : last + SMOOTH]
+    return float(np.median(before) - np.median(after)) > BY_FAR * abs(float(np.median(before)))
 
 
 def collapse(signals: Signals) -> Collapse | None:

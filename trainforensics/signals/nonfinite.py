@@ -413,7 +413,8 @@ def _own_faults(signals: Signals, curve: Curve, mask: Bools, losses: list[_Bad])
         return mask
     kept = np.ones(len(first), dtype=bool)
     short = last - first < SKIP_ROWS
-    kept &= (first > 0) | (last >= START_ROWS) | (last == len(mask) - 1)
+    often = len(first) > BY_CONSTRUCTION * len(mask) and len(first) > START_ROWS  # no matter of the start
+    kept &= (first > 0) | (last >= START_ROWS) | (last == len(mask) - 1) | often
     kept &= ~(short & skipped_by_scaler(signals, curve.step[first], curve.step[last]))
     scale = loss_scale(signals)
     if scale is not None and scale.decay is not None:

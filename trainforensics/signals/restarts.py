@@ -203,7 +203,23 @@ def _lies_at(near: Floats, border: int, width: int, change: float, noise: float)
     best = float(step[max(0, here - slack) : here + slack + 1].max())
     sides = (step[max(0, here - 2 * m + 1) : max(0, here - m + 1)], step[here + m : here + 2 * m])
     slope = max((float(np.median(side)) for side in sides if len(side)), default=0.0)
-    return best - max(slope, 0.0) >= AT_BORDER * abs(change) and best >= STEEPEST * float(step.max())
+    jumps = best - max(slope, 0.0) >= AT_BORDER * abs(change) and best >= STEEPEST * float(step.max())
+    return jumps or _bends_at(near, border, math.copysign(1, change))
+
+
+def _bends_at(near: Floats, border: int, sign: float) -> bool:
+    """Whether a long straight course is left for good within a few points after the border, and not before."""
+    past = near[max(0, border - FEWEST) : border]
+    after = near[border:]
+    if len(past) < FEWEST or len(after) < 2 * BUMP:
+        return False
+    line = _line(past, 1, 1)
+    limit = CLEAR * max(robust_sigma(past - line[:-1]), 1e-12)
+    slope = line[-1] - line[-2]
+    gone = sign * (after - line[-1] - slope * np.arange(len(after))) > limit
+    kept = sign * (past[-BUMP:] - line[-1 - BUMP : -1]) <= limit
+    leaves = int(np.argmax(gone))
+    return bool(gone[leaves:].all() and 0 < leaves < BUMP and kept.all())
 
 
 def bump(value: Floats, border: int) -> Join | None:

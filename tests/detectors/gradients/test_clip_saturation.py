@@ -38,3 +38,11 @@ def test_the_policy_ratio_of_reinforcement_learning_is_quiet() -> None:
 
 def test_short_logs_are_quiet() -> None:
     assert isinstance(clip_saturation.detect(make_signals([make_curve(np.ones(10), "grad_norm")]), PARAMS), Clear)
+
+
+def test_norms_a_thousand_thresholds_high_are_an_alarm() -> None:
+    for times, severity in ((40.0, "low"), (3000.0, "medium")):
+        norm = times * (1 + 0.1 * RNG.standard_normal(500))
+        outcome = clip_saturation.detect(make_signals({"grad_norm": norm}, config={"max_grad_norm": 1.0}), PARAMS)
+        assert isinstance(outcome, Fired)
+        assert (outcome.findings[0].severity or "low") == severity

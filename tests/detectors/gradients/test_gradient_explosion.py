@@ -102,3 +102,12 @@ def test_a_climb_into_nan_is_left_to_its_end() -> None:
 
 def test_without_gradients() -> None:
     assert isinstance(gradient_explosion.detect(make_signals({"train_loss": loss()}), PARAMS), NotApplicable)
+
+
+def test_gradients_that_grow_as_a_network_leaves_its_plateau_are_quiet() -> None:
+    at = np.arange(N)
+    learns = 0.3 + 2 / (1 + np.exp((at - 300) / 12)) + 0.05 * np.random.default_rng(3).standard_normal(N)
+    grown = norm() * (1 + 11 / (1 + np.exp((290 - at) / 8)))
+    quiet = gradient_explosion.detect(make_signals({"train_loss": learns, "grad_norm": grown}), PARAMS)
+    assert isinstance(quiet, Clear)
+    assert 260 <= (one(make_signals({"train_loss": loss(), "grad_norm": grown})).onset_step or 0) <= 310

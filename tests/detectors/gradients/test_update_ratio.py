@@ -45,3 +45,14 @@ def test_warm_up_and_decay_are_quiet() -> None:
 
 def test_a_run_that_was_always_so_is_quiet() -> None:
     assert isinstance(update_ratio.detect(make_signals({"update_ratio": 3e-6 * NOISE}), PARAMS), Clear)
+
+
+def test_updates_that_were_always_too_small_matter_where_the_loss_does_not_fall() -> None:
+    flat = 1.2 + 0.1 * RNG.standard_normal(N)
+    timid = {"update_ratio": 3e-6 * NOISE, "learning_rate": np.full(N, 1e-4)}
+    assert onset(make_signals({**timid, "train_loss": flat})) == 1
+    falling = flat + np.linspace(0.8, 0, N)
+    tiny_rate = {**timid, "learning_rate": np.full(N, 1e-6), "train_loss": flat}
+    for quiet in ({**timid, "train_loss": falling}, tiny_rate):
+        outcome = update_ratio.detect(make_signals(quiet), PARAMS)
+        assert isinstance(outcome, Clear)

@@ -124,3 +124,9 @@ def test_probes_of_a_scaler_that_fail_between_two_rows_are_quiet() -> None:
     often = make_signals({"train_loss": LOSS, "grad_norm": norm, "loss_scale": scale})
     assert isinstance(grad_nan.detect(often, {}), Fired)
     assert isinstance(grad_nan.detect(make_signals({"train_loss": LOSS, "grad_norm": norm}), {}), Fired)
+
+
+def test_what_is_often_so_begins_with_the_first_row() -> None:
+    outcome = grad_nan.detect(make_signals({"train_loss": LOSS, "grad_norm": nan_at(0, *range(5, N, 6))}), {})
+    assert isinstance(outcome, Fired)
+    assert outcome.findings[0].onset_step == 1

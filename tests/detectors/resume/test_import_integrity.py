@@ -89,3 +89,25 @@ def test_rows_without_a_loss_that_are_no_rows_of_training_are_silent() -> None:
     late = make_curve(np.ones(300), "learning_rate", step=STEPS[300:], series_id=2)
     for loss, mate in ((sparse, rate), (unflushed, rate), (LOSS, late)):
         assert not findings(make_signals([loss, mate]))
+
+
+def with_gap(first: int, last: int, every: int = 2, **more: Curve) -> Signals:
+    step = np.arange(0, 3000, every)
+    step = step[(step < first) | (step >= last)]
+    return make_signals([make_curve(np.linspace(3, 2, len(step)), step=step), *more.values()])
+
+
+def test_rows_that_are_missing_from_an_even_log() -> None:
+    (found,) = findings(with_gap(1222, 1812))
+    assert (found.severity, found.onset_step, found.end_step) == ("medium", 1222, 1812)
+    assert [f.severity for f in findings(with_gap(1222, 1262))] == ["low"]
+    assert not findings(with_gap(1222, 1232))
+
+
+def test_rows_that_others_have_or_that_no_even_log_has_are_not_missing() -> None:
+    norm = make_curve(np.ones(1500), "grad_norm", step=np.arange(0, 3000, 2), series_id=5)
+    assert not findings(with_gap(1222, 1812, norm=norm))
+    sampled = np.sort(np.random.default_rng(1).choice(3000, 500, replace=False))
+    assert not findings(make_signals([make_curve(np.ones(500), step=sampled)]))
+    lives = make_curve(np.ones(200), step=np.r_[0:100, 600:700], segment=np.arange(200) // 100)
+    assert not findings(make_signals([lives]))

@@ -6,7 +6,8 @@ What it detects:
 
 Why it matters:
     With every step clipped the optimiser sees a direction of fixed length: the threshold acts as a second learning
-    rate, and the norm no longer warns of anything. A remark, not an alarm.
+    rate, and the norm no longer warns of anything. A remark, unless the norms lie a thousand times above the
+    threshold: then next to nothing of a gradient is left, as where it is clipped before it is unscaled.
 
 Evidence:
     The share of clipped steps, the threshold, the median norm.
@@ -20,12 +21,14 @@ Example:
 
 Parameters:
     share: share of steps that counts as nearly every one.
+    crushed: norm in thresholds from which it is an alarm.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,7 +45,10 @@ from trainforensics.signals.stuck import stuck
 META = Meta(
     kind=KINDS["clip-saturation"],
     uses=("*",),
-    params=(Param("share", 0.95, "nearly every step; healthy recipes clip a few per cent to a half"),),
+    params=(
+        Param("share", 0.95, "nearly every step; healthy recipes clip a few per cent to a half"),
+        Param("crushed", 1000.0, "recipes that clip each step on purpose do so by factors of ten to a few hundred"),
+    ),
 )
 MIN_POINTS = 50
 _THRESHOLD = re.compile(
@@ -62,7 +68,8 @@ def detect(signals: Signals, params: Params) -> Outcome:
             continue
         first = lasting_start(clipped, params["share"])
         if first is not None and len(curve) - first >= max(MIN_POINTS, len(curve) // 2):
-            return Fired((_finding(curve, first, float(clipped[first:].mean()), text),))
+            found = _finding(curve, first, float(clipped[first:].mean()), text)
+            return Fired((_crushed(signals, found, params),))
     return Clear()
 
 
@@ -87,6 +94,18 @@ def _accounts(signals: Signals) -> list[tuple[Curve, Bools, str]]:
                 scale = 100.0 if len(curve) and curve.value.max() > 1 and role == "clip_ratio" else 1.0
                 found.append((curve, curve.value >= 0.95 * scale, "clipping is logged"))
     return found
+
+
+def _crushed(signals: Signals, found: Finding, params: Params) -> Finding:
+    """The finding as an alarm where nearly every norm is far above the threshold, which is 1 where it is not known."""
+    norm = signals.curve("grad_norm")
+    since = norm.value[norm.finite & (norm.step >= (found.onset_step or 0))] if norm is not None else np.empty(0)
+    threshold = _threshold(signals.config) or 1.0
+    if not len(since) or np.quantile(since, 1 - params["share"]) < params["crushed"] * threshold:
+        return found
+    times = float(np.median(since)) / threshold
+    said = f"{found.summary[:-1]}; the norm is {times:.3g} times the threshold, and next to nothing is left of it."
+    return replace(found, severity="medium", summary=said)
 
 
 def _threshold(config: Mapping[str, Any]) -> float | None:

@@ -13,7 +13,8 @@ Evidence:
 
 False positives:
     Warm-up and restarts move gradients by themselves and are set aside. Heavy tails raise the height that the run must
-    exceed. A burst that the loss shares is reported as the loss's.
+    exceed. A burst that the loss shares is reported as the loss's. Where the loss falls by far during the climb, the
+    network has left a plateau, and its gradients grow as it learns.
 
 Example:
     From step 700 on grad_norm is 85 instead of 1.3 while the loss goes on at 2.1.
@@ -30,7 +31,7 @@ from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Signals
-from trainforensics.signals.gradients import Explosion, explosions, loss_moved
+from trainforensics.signals.gradients import Explosion, explosions, loss_fell, loss_moved
 from trainforensics.signals.nonfinite import nonfinite
 
 META = Meta(
@@ -67,6 +68,8 @@ def _far(explosion: Explosion, params: Params) -> bool:
 
 def _loss_shares(signals: Signals, explosion: Explosion) -> bool:
     step = explosion.curve.step
+    if loss_fell(signals, explosion):
+        return True
     last = min(explosion.end, explosion.onset + 2) if explosion.lasting else explosion.end
     return loss_moved(signals, int(step[explosion.onset]), int(step[last]))
 

@@ -2,7 +2,8 @@
 
 What it detects:
     A ratio of update to parameter norm that leaves the band of about 1e-5 to 1e-1 for good, after the run's own ratio
-    was inside it or far from where it is now.
+    was inside it or far from where it is now; or one that lies below the band from the first point to the last while
+    the loss hardly falls.
 
 Why it matters:
     Below the band nothing is learnt although the loss and the gradient look alive (updates dropped, rounded away, or a
@@ -13,17 +14,21 @@ Evidence:
 
 False positives:
     Warm-up from zero and the tail of a decayed schedule make the ratio small: it is judged against the learning rate
-    where one is logged. A decline without a learning rate in the log counts only where it is sudden.
+    where one is logged. A decline without a learning rate in the log counts only where it is sudden. Where the loss
+    falls, small updates are the run's own measure, and where the learning rate is as small, its owner's choice.
 
 Example:
     From step 150 on the update ratio is exactly 0; it was 4e-3 before and the learning rate is still 9e-4.
 
 Parameters:
     low, high: the band.
-    departure: times the run's own earlier ratio.
+    departure: times the run's own earlier ratio, or the learning rate.
+    idle: fall of the loss over the log that counts as hardly any.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -31,6 +36,8 @@ from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome, Scope
 from trainforensics.signals import Curve, Signals
+from trainforensics.signals.curve import Floats
+from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.nonfinite import nonfinite
 from trainforensics.signals.stretches import at_steps, lasting_start
 
@@ -42,9 +49,11 @@ META = Meta(
         Param("low", 1e-5, "practitioners' band; about 1e-3 is usual"),
         Param("high", 1e-1, "practitioners' band"),
         Param("departure", 10.0, "a decade from where the run itself was"),
+        Param("idle", 2.0, "in widths of the loss's point-to-point noise: the eye would not see it"),
     ),
 )
 MIN_POINTS = 20
+FEWEST_IN_ALL = 100  # points: in fewer a loss need not have fallen
 
 
 def detect(signals: Signals, params: Params) -> Outcome:
@@ -83,7 +92,33 @@ def _judge(signals: Signals, curve: Curve, params: Params) -> Finding | None:
             own, now = np.median(before[-5:]), np.median(since[:5])  # sudden, or it is a schedule
         if (now * params["departure"] <= own) if low else (now >= own * params["departure"]):
             return _finding(curve, first, float(np.median(before)), float(np.median(since)), float(lr[first]))
+    if _always_timid(curve, lr, params) and _idle(signals, params):
+        return _finding(curve, 0, params["low"], float(np.median(curve.value)), float(lr[0]))
     return None
+
+
+def _always_timid(curve: Curve, lr: Floats, params: Params) -> bool:
+    """Whether nearly every update is below the band, and where the rate is known, far below the rate as well.
+
+    Adam's updates are about as large as its rate; plain descent on a usual scale of weights is within a decade of it.
+    """
+    positive = curve.value > 0
+    if len(curve) < FEWEST_IN_ALL or np.mean((curve.value < params["low"]) & positive) < 0.95:
+        return False
+    known = np.isfinite(lr)
+    return not known.any() or bool(np.median(curve.value[known] / lr[known]) * params["departure"] < 1)
+
+
+def _idle(signals: Signals, params: Params) -> bool:
+    """Whether the loss is hardly lower at the end of the log than at its beginning."""
+    loss = signals.curve("train_loss")
+    value = loss.value[loss.finite] if loss is not None else np.empty(0)
+    fifth = len(value) // 5
+    if fifth < MIN_POINTS:
+        return False
+    fall = float(np.median(value[:fifth]) - np.median(value[-fifth:]))
+    noise = robust_sigma(np.diff(value)) / math.sqrt(2)
+    return fall < min(params["idle"] * noise, 0.2 * abs(float(np.median(value))))
 
 
 def _finding(curve: Curve, first: int, before: float, since: float, lr: float) -> Finding:
@@ -91,6 +126,7 @@ def _finding(curve: Curve, first: int, before: float, since: float, lr: float) -
     evidence = [Evidence(curve.name, step, since, before, "ratio since, against the ratio before")]
     if np.isfinite(lr):
         evidence.append(Evidence("learning_rate", step, lr, None, "learning rate at the onset"))
+    evidence[0] = evidence[0] if first else Evidence(curve.name, step, since, before, "ratio, against the usual band")
     timid = "nothing is learnt from such updates" if since < before else "each update rewrites the weights"
     return Finding(
         kind="update-ratio",
@@ -98,8 +134,10 @@ def _finding(curve: Curve, first: int, before: float, since: float, lr: float) -
         role="update_ratio",
         onset_step=step,
         confidence=0.85 if since == 0 or np.isfinite(lr) else 0.7,
-        summary=f"{curve.name} goes from {before:.2g} to {since:.2g} at step {step} and stays there: {timid}.",
-        onset_interval=(int(curve.step[first - 1]), step),
+        summary=f"{curve.name} goes from {before:.2g} to {since:.2g} at step {step} and stays there: {timid}."
+        if first
+        else f"{curve.name} is {since:.2g} all along, below {before:.0g}, and the loss hardly falls: {timid}.",
+        onset_interval=(int(curve.step[first - 1]), step) if first else (step, step),
         segment=int(curve.segment[first]),
         recovery="unrecovered",
         scope=Scope(layer=curve.series.layer),

@@ -3,7 +3,8 @@
 What it detects:
     Places that could not be read (checksum gaps, undecodable records, damaged archives), rows that the logger refused,
     steps below zero, one step logged twice with different values, a torn last line, a sampled export, two sources that
-    disagree about the same metric, a loss that ends while the rows of training go on.
+    disagree about the same metric, a loss that ends while the rows of training go on, a stretch without any row in a
+    log that is regular on both sides of it.
 
 Why it matters:
     An incident may lie in what is missing. A verdict over a damaged log is a verdict over the rest of it.
@@ -14,7 +15,8 @@ Evidence:
 False positives:
     A torn last line and a sampled export are what crashed runs and web exports look like: low. Replayed steps after a
     restart are another life's and no clash. A loss that another one takes over, rows of evaluation and a few last rows
-    that were not flushed are no loss that ends.
+    that were not flushed are no loss that ends. A stretch between two process lives may be another file's, and a log
+    with several of them, or without an even cadence, is sampled.
 
 Example:
     `50 bytes cannot be read: checksum does not match; between steps 3490 and 3500`
@@ -40,9 +42,13 @@ META = Meta(
     kind=KINDS["import-integrity"],
     uses=("*",),
     params=(
+        Param("rows", 10.0, "missing in one stretch; fewer are a few lost writes"),
+        Param("caps", 0.05, "of the log's steps that are missing, from which events may have gone unseen"),
         Param("clash", 0.01, "share of a curve's points that repeat a step with another value; fewer are reprints"),
     ),
 )
+FEWEST_ROWS = 50  # of a log whose cadence is to be known
+EVEN = 0.95  # share of rows that follow one another at the cadence
 FEWEST = 5  # points that must carry an impossible step
 CAPPING = frozenset({"corrupt", "damaged-file", "damaged-archive", "dropped-by-logger"})
 REMARKS = frozenset({"undecodable", "bad-line", "ragged-row", "torn-line", "archive-tail", "sampled", "cross-check"})
@@ -60,8 +66,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
         findings.append(below)
     if (clash := _clash(curves, params)) is not None:
         findings.append(clash)
-    if (ended := _ended(signals)) is not None:
-        findings.append(ended)
+    findings += [found for found in (_ended(signals), _gap(signals, curves, params)) if found is not None]
     return Fired(tuple(findings)) if findings else Clear()
 
 
@@ -145,6 +150,31 @@ def _ended(signals: Signals) -> Finding | None:
     )
     finding = _finding(curve, int(after[0]), "medium", text, float(len(after)))
     return replace(finding, end_step=int(after[-1]))
+
+
+def _gap(signals: Signals, curves: tuple[Curve, ...], params: Params) -> Finding | None:
+    """The one long stretch without rows, in one process life, of a log that is even before and after it."""
+    curve = signals.curve("train_loss") or max(curves, key=len, default=None)
+    if curve is None or len(curve) < FEWEST_ROWS or signals.axis.unit == "row":
+        return None
+    gaps, cadence = np.diff(curve.step), curve.cadence
+    at = int(np.argmax(gaps))
+    missing = int(gaps[at]) // cadence - 1
+    rest = np.delete(gaps, at)
+    alone = missing >= params["rows"] and rest.max() <= 2 * cadence and np.mean(rest == cadence) >= EVEN
+    if not alone or curve.segment[at] != curve.segment[at + 1] or not 2 <= at < len(curve) - 3:
+        return None
+    before, after = int(curve.step[at]), int(curve.step[at + 1])
+    for other in curves:
+        if 2 * len(other) >= len(curve) and ((other.step > before) & (other.step < after)).any():
+            return None
+    share = (after - before - cadence) / max(1, int(curve.step[-1] - curve.step[0]))
+    text = (
+        f"{missing} rows are missing between steps {before} and {after}, {share:.0%} of the log: nothing is known there"
+    )
+    severity: Severity = "medium" if share >= params["caps"] else "low"
+    finding = _finding(curve, before + cadence, severity, text, float(missing))
+    return replace(finding, onset_interval=(before, before + cadence), end_step=after)
 
 
 def _finding(curve: Curve, step: int, severity: Severity, text: str, value: float) -> Finding:
