@@ -142,6 +142,14 @@ COUNTS: dict[str, tuple[str, dict[str, Pairs]]] = {
     "a bare number": (
         "2 nll=+1.5\n4 nll=-0.25\n6 nll=nan\n", {"nll": [(2, 1.5), (4, -0.25), (6, np.nan)]},
     ),
+    "a step before a dictionary": (
+        "train in step: 100, {'loss': 2.5, 'epoch': 0.5}\ntrain in step: 200, {'loss': 2.25, 'epoch': 0.75}\n",
+        {"loss": [(100, 2.5), (200, 2.25)], "epoch": [(100, 0.5), (200, 0.75)]},
+    ),
+    "an epoch before a dictionary": (
+        "Epoch 3: {'loss': 2.5, 'acc': 0.5}\nEpoch 4: {'loss': 2.25, 'acc': 0.75}\n",
+        {"loss": [(3, 2.5), (4, 2.25)], "acc": [(3, 0.5), (4, 0.75)]},
+    ),
     "a symbol for the time": (
         "t=0 L=0.5 |g|=1.5 lr=0.06\nt=1 L=0.25 |g|=1.25 lr=0.06\n",
         {"L": [(0, 0.5), (1, 0.25)], "|g|": [(0, 1.5), (1, 1.25)], "lr": [(0, 0.06), (1, 0.06)]},

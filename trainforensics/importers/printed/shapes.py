@@ -143,6 +143,8 @@ def learn(
     if isinstance(items, int):
         return items if brace is None else None
     _end_sentences(items)
+    if brace is not None:
+        items = [*_counts_before(line, prefix.end, start), *items]
     if items and _LEVELLED.search(line, 0, start):
         _drop_logger(items[0])
     if not (0 < len(items) <= _MOST_NUMBERS and (bar or brace or not _is_prose(line, items))):
@@ -225,7 +227,7 @@ def _classify(shape: Shape, line: str, items: Sequence[Item], start: int, order:
         if item.share and not (item.name or shape.bar or lead or _inside(line, item, items[i - 1] if i else None)):
             item.skipped = True
             continue
-        part = _part(item, items[i + 1] if i + 1 < len(items) else None, line, shape.dictionary)
+        part = _part(item, items[i + 1] if i + 1 < len(items) else None, line, shape.dictionary and item.start > start)
         shape.rival |= part.kind == "step" and step is not None
         if part.kind == "step" and step is not None and order * part.trust >= order * trust:
             item.skipped = True
@@ -243,6 +245,12 @@ def _classify(shape: Shape, line: str, items: Sequence[Item], start: int, order:
     values = [item for item in items if item.kind in {"value", "average"} and not item.skipped]
     shape.validation |= bool(values) and all(item.held_out for item in values)
     shape.step_name = "" if step is None else step.name
+
+
+def _counts_before(line: str, start: int, end: int) -> list[Item]:
+    """What counts before a dictionary: "step 5: {'loss': 2.5}"."""
+    items = find_items(line, start, end)
+    return [item for item in items if _is_count(item.name)] if isinstance(items, list) else []
 
 
 def _drop_logger(first: Item) -> None:

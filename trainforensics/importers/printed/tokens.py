@@ -67,6 +67,7 @@ _PREFIXES = (
     rf"(?:(?:host|rank):\d+\s+[\w.:]+|[\w.-]+:\d+\s+[\w.]+:\d+)\s+{_LEVEL}",
     rf"[\w.]+\s+{_LEVEL}:(?=\s)",
     r"rank[ _=]?\d+[\]:,|]+(?=\s)",
+    rf"\[\s{_LEVEL}:(?=\s)",  # Julia
     r"[|:>-]+(?=\s)",
 )
 _PREFIX = re.compile(rf"(?:\s*(?:{'|'.join(_PREFIXES)}))+", re.IGNORECASE)
