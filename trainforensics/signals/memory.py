@@ -15,6 +15,7 @@ START_SHARE = 0.05  # of a process life: allocators and caches fill
 BLOCKS, FEWEST_BLOCKS = 40, 8
 QUARTERS_RISE = 0.2  # of the mean quarter's gain that each quarter must bring
 LAST_QUARTER = 0.7  # the same for the last: what saturates brings less (a square root 0.63)
+LATER_HALF = 0.75  # of the earlier half's gain: a square root brings 0.55, whatever noise does to its last quarter
 STEEPER = 1.5  # times the slope before: a leak begins, it does not slow down
 ABOVE_NOISE = 8.0  # widths of the floor's noise
 STAIRS = 6  # equal steps of memory printed in coarse units that make steady growth
@@ -81,6 +82,8 @@ def _unbounded(floor: Floats) -> float | None:
     mean = float(gains.mean())
     if mean <= 0 or gains.min() < QUARTERS_RISE * mean or gains[-1] < LAST_QUARTER * mean:
         return None
+    if _slows_down(floor):
+        return None
     steps = np.diff(floor)
     noise = max(robust_sigma(steps) / np.sqrt(2), resolution(floor) / 4)
     if np.mean(steps > 0) < EVEN and smooth[-1] - smooth[0] < 2 * ABOVE_NOISE * noise:
@@ -102,7 +105,18 @@ def _staircase(floor: Floats) -> int | None:
         return None
     rests = np.diff(np.concatenate(([0], stairs + 1, [len(floor)])))
     usual = float(np.median(rests))
+    if _slows_down(floor[max(0, int(stairs[0] + 1 - usual)) :]):
+        return None
     return max(0, int(stairs[0] + 1 - usual)) if rests[1:].max() <= 2 * usual + 1 else None
+
+
+def _slows_down(floor: Floats) -> bool:
+    """Whether the later half of a climb brings clearly less than the earlier: allocators that fill, caches, pools."""
+    width = max(1, len(floor) // 10)
+    middle = len(floor) // 2
+    ends = floor[:width], floor[middle - width // 2 : middle - width // 2 + width], floor[-width:]
+    start, half, end = (float(np.median(part)) for part in ends)
+    return end - half < LATER_HALF * (half - start)
 
 
 def _medians_of_three(values: Floats) -> Floats:

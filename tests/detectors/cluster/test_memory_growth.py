@@ -85,3 +85,12 @@ def test_a_leak_in_whole_units() -> None:
     assert isinstance(outcome, Fired)
     assert 60 <= (outcome.findings[0].onset_step or 0) <= 180
     assert isinstance(judge(np.floor(30.5 + 9 * (1 - np.exp(-np.arange(N) / 80)))), Clear)
+
+
+@pytest.mark.parametrize("decimals", [6, 0])
+@pytest.mark.parametrize("seed", range(4))
+def test_memory_that_fills_ever_slower_is_quiet(seed: int, decimals: int) -> None:
+    filling = 40 + 20 * np.sqrt(np.arange(N) / N) + wobble(seed, 0.3 if decimals else 0.01)
+    assert isinstance(judge(np.round(filling, decimals)), Clear)
+    leaking = 40 + 20 * np.arange(N) / N + wobble(seed, 0.3 if decimals else 0.01)
+    assert isinstance(judge(np.round(leaking, decimals)), Fired)
