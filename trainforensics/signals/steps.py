@@ -36,3 +36,17 @@ def lasting_steps(value: Floats, side: int = SIDE, height: float = MIN_STEP) -> 
         if abs(moves[at - 1]) >= 0.5 * float(change[group].max()):
             found.append(at)
     return found
+
+
+def other_moves(value: Floats, steps: list[int], share: float) -> float:
+    """A quantile of how far neighbouring points lie apart, the steps and the start of learning left out."""
+    moves = np.abs(np.diff(value))
+    moves[[at - 1 for at in steps]] = np.nan
+    return float(np.nanquantile(moves[len(moves) // 10 :], share))
+
+
+def kept_up(value: Floats, at: int, share: float) -> bool:
+    """Whether a step leads upwards, and most of it is there still after four times as many points as told it."""
+    before, after = float(np.median(value[at - SIDE : at])), float(np.median(value[at : at + SIDE]))
+    late = value[at + 3 * SIDE : at + 4 * SIDE]
+    return after > before and len(late) == SIDE and float(np.median(late)) - before > share * (after - before)

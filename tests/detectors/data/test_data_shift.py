@@ -74,3 +74,37 @@ def test_noise_and_overfitting_are_silent(noise: float) -> None:
         over = fall(N // EVERY, 0.01, seed) + np.linspace(0, 0.8, N // EVERY)
         for value in (fall(N // EVERY, noise / 3, seed), over):
             assert not findings(make_signals([make_curve(fall(N, noise, seed)), validation(value)]))
+
+
+def curve_of(n: int, noise: float, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return (1 + 2 * np.exp(-np.arange(n) / 60)) * np.exp(noise * rng.standard_normal(n))
+
+
+def validated(loss: np.ndarray, evaluations: int, rises: float = 0.0, at: int = 0) -> Signals:
+    every = len(loss) // evaluations
+    validation = curve_of(len(loss), 0.0)[every - 1 :: every]
+    validation[np.arange(every, len(loss) + 1, every) > at] += rises
+    step = every * np.arange(1, len(validation) + 1)
+    curves = [make_curve(loss, "train_loss", step=np.arange(1, len(loss) + 1))]
+    return make_signals([*curves, make_curve(validation, "val_loss", step=step, series_id=1)])
+
+
+@pytest.mark.parametrize("evaluations", [3, 8])
+def test_a_step_upwards_that_falling_validation_does_not_share(evaluations: int) -> None:
+    loss = curve_of(300, 0.02)
+    loss[180:] += 0.6
+    (found,) = findings(validated(loss, evaluations))
+    assert abs((found.onset_step or 0) - 181) <= 1
+    assert not findings(validated(loss, evaluations, rises=0.6, at=180))
+    hurt = curve_of(300, 0.02)
+    hurt[180:] += 0.6 * np.exp(-np.arange(120) / 10)
+    assert not findings(validated(hurt, evaluations))
+
+
+def test_blocks_of_sources_that_follow_each_other() -> None:
+    rng = np.random.default_rng(3)
+    blocks = np.repeat(np.tile([0.6, 1.0, 1.2, 0.6, 1.2], 12), rng.integers(4, 9, 60))[:300]
+    (found,) = findings(validated(curve_of(300, 0.03) * blocks, 10))
+    assert len(found.occurrences) >= 4
+    assert not findings(validated(curve_of(300, 0.1), 10))

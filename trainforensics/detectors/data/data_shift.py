@@ -2,8 +2,9 @@
 
 What it detects:
     A lasting step of a data series (sequence length, padding, sampling ratio of a source) at which the level of the
-    training loss changes as well; or a level change of the training loss alone that validation does not share. A
-    change of the logged source or stage, or one announced in the configuration, is reported as low.
+    training loss changes as well; or a level change of the training loss alone that validation does not share, once or
+    over and over, as where unshuffled sources follow each other. A change of the logged source or stage, or one
+    announced in the configuration, is reported as low.
 
 Why it matters:
     The loss before and after measures different data: a lower level is no progress and a higher one no instability.
@@ -44,23 +45,34 @@ from trainforensics.signals.evaluations import (
     validation_curves,
 )
 from trainforensics.signals.restarts import join, restarts
-from trainforensics.signals.steps import lasting_steps
+from trainforensics.signals.steps import SIDE, kept_up, lasting_steps, other_moves
+from trainforensics.signals.task import rewarded
 
 BLOCKS = (400, 100, 40)  # block medians per run: short blocks for sharp steps, long ones for small steps
 DATA_ROLES = ("seq_len", "seq_len_max", "padding_fraction", "sampling_ratio")
 META = Meta(
     kind=KINDS["data-shift"],
     needs=("train_loss",),
-    uses=(*DATA_ROLES, "source", "domain", "val_loss", "learning_rate", "epoch"),
+    uses=(*DATA_ROLES, "source", "domain", "val_loss", "learning_rate", "epoch", "reward"),
     params=(
         Param("z", 6.0, "level change of the training loss in units of the run's own changes, as at restarts"),
         Param("jump_z", 7.0, "step of the training loss alone in noise and unrest, as for val-jump"),
         Param("val_share", 0.25, "validation may move by this share of the training step"),
         Param("val_z", 4.0, "or by this many of its own standard errors"),
         Param("size", 0.01, "step against the level of the loss; a smaller one changes no decision"),
+        Param(
+            "kept", 0.5, "share of a step upwards that is left 24 points on; what a model unlearnt comes back sooner"
+        ),
+        Param("switch", 5.0, "noise widths of one switch; four of them, two each way, are no noise"),
+        Param(
+            "block", 0.1, "such a switch against the level; sources differ by more, batches are as far apart by chance"
+        ),
+        Param("clear", 2.0, "times the 98th percentile of all other moves from point to point: noise has no such gap"),
+        Param("plain", 4.0, "the same for the usual switch, times the 90th percentile"),
         Param("rate", 0.2, "change of the learning rate across the step that makes it the schedule's"),
     ),
 )
+BLOCK_SIDE = 3  # points: the shortest block whose level is known
 ANNOUNCING = ("curriculum", "data_stages", "mix_schedule", "data_schedule")
 
 
@@ -71,8 +83,9 @@ def detect(signals: Signals, params: Params) -> Outcome:
     if loss is None or len(loss) < 20:
         return Clear()
     found = [*_announced(signals, loss, params), *_data_steps(signals, loss, params)]
-    if not found and (alone := _training_alone(signals, loss, params)) is not None:
-        found.append(alone)
+    for seek in (_training_alone, _stepped_up, _blocks):
+        if not found and (alone := seek(signals, loss, params)) is not None:
+            found.append(alone)
     planned = any(signals.config.get(key) for key in ANNOUNCING)
     return Fired(tuple(replace(f, severity="low") if planned else f for f in found)) if found else Clear()
 
@@ -133,9 +146,85 @@ def _training_alone(signals: Signals, loss: Curve, params: Params) -> Finding | 
         return None
     if any(abs(size - move) < params["val_z"] * error for move, error in moves):
         return None  # validation is too noisy to say that it did not take the same step
-    if _explained(signals, loss, first, last, size, params):
+    if _explained(signals, loss, first, last, size, params) or _comes_back(loss, first, last, size, params["kept"]):
         return None
     return _alone_finding(loss, first, last, jump, max((move for move, _ in moves), key=abs))
+
+
+def _stepped_up(signals: Signals, loss: Curve, params: Params) -> Finding | None:
+    """Steps upwards that are made at once and kept, while validation goes on falling: however few evaluations tell it.
+
+    Steps downwards are not judged so: an epoch that ends makes them, and validation need not follow.
+    """
+    curves = [curve for curve in validation_curves(signals) if len(curve) >= 2]
+    if not curves or rewarded(signals):
+        return None
+    ups = [at for at in lasting_steps(loss.value) if at >= len(loss) / 10 and kept_up(loss.value, at, params["kept"])]
+    clear = params["clear"] * other_moves(loss.value, ups, 0.98)
+    ups = [at for at in ups if loss.value[at] - loss.value[at - 1] > clear]
+    ups = [at for at in ups if all(_goes_on(curve, loss, at, params["val_share"]) for curve in curves)]
+    cadence = loss.cadence
+    steps = [int(loss.step[at]) for at in ups]
+    steps = [step for step in steps if not _explained(signals, loss, step - cadence, step + cadence, 1.0, params)]
+    if not steps:
+        return None
+    at = int(np.searchsorted(loss.step, steps[0]))
+    before, after = float(np.median(loss.value[at - SIDE : at])), float(np.median(loss.value[at : at + SIDE]))
+    rows = (
+        Evidence(loss.name, steps[0], after, before, f"training loss steps up by {after - before:.3g} and stays"),
+        Evidence("val_loss", steps[0], None, None, "validation does not rise over the evaluations around it"),
+    )
+    times = f", one of {len(steps)} such steps" if len(steps) > 1 else ""
+    summary = (
+        f"{loss.name} steps from {before:.4g} to {after:.4g} at step {steps[0]} and stays{times}; "
+        "validation does not follow"
+    )
+    finding = _finding(loss, steps[0], int(loss.step[at - 1]), 0.6, summary, rows)
+    return replace(finding, occurrences=tuple(steps))
+
+
+def _blocks(signals: Signals, loss: Curve, params: Params) -> Finding | None:
+    """Levels that switch up and down at once, over and over, while validation falls: sources in unshuffled blocks."""
+    curves = [curve for curve in validation_curves(signals) if len(curve) >= 5 and curve.value.min() > 0]
+    if not curves or loss.value.min() <= 0 or rewarded(signals):
+        return None
+    value = np.log(loss.value)
+    switches = [at for at in lasting_steps(value, BLOCK_SIDE, params["switch"]) if at >= len(loss) / 10]
+    sizes = np.array([value[at] - value[at - 1] for at in switches])
+    if min(np.sum(sizes > 0), np.sum(sizes < 0)) < 2:
+        return None
+    usual = float(np.median(np.abs(sizes)))
+    if (
+        usual < params["block"]
+        or usual < params["plain"] * other_moves(value, switches, 0.9)
+        or any(np.diff(np.log(c.value)).max() > params["val_share"] * usual for c in curves)
+    ):
+        return None
+    cadence, steps = loss.cadence, [int(loss.step[at]) for at in switches]
+    steps = [step for step in steps if not _explained(signals, loss, step - cadence, step + cadence, 1.0, params)]
+    if len(steps) < 4:
+        return None
+    at = int(np.searchsorted(loss.step, steps[0]))
+    text = f"the level of {loss.name} switches up and down at once, by {math.expm1(usual):.0%} as a rule"
+    rows = (Evidence(loss.name, steps[0], float(loss.value[at]), float(loss.value[at - 1]), text),)
+    summary = f"{text}, at {len(steps)} steps from {steps[0]} on, while validation goes on falling"
+    return replace(_finding(loss, steps[0], int(loss.step[at - 1]), 0.6, summary, rows), occurrences=tuple(steps))
+
+
+def _goes_on(curve: Curve, loss: Curve, at: int, share: float) -> bool:
+    """Whether the evaluations around a step rise by less than a share of it, both in proportion to their level."""
+    left, right = curve.at(int(loss.step[at - 1])), curve.at(int(loss.step[at - 1])) + 1
+    if left < 0 or right >= len(curve) or curve.value[left] <= 0:
+        return False
+    before, after = float(np.median(loss.value[at - SIDE : at])), float(np.median(loss.value[at : at + SIDE]))
+    return float(curve.value[right] / curve.value[left] - 1) <= share * (after - before) / max(abs(before), 1e-300)
+
+
+def _comes_back(loss: Curve, first: int, last: int, size: float, share: float) -> bool:
+    """Whether a rise is mostly undone some points later, as by a model that was hurt and learns again."""
+    end = int(np.searchsorted(loss.step, last))
+    before, late = loss.value[loss.step <= first][-SIDE:], loss.value[end + 2 * SIDE : end + 3 * SIDE]
+    return size > 0 and len(late) == SIDE and float(np.median(late) - np.median(before)) < share * size
 
 
 def _sharpest_jump(loss: Curve, params: Params) -> tuple[Jump, int, int] | None:
