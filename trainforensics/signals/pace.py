@@ -10,6 +10,7 @@ import numpy as np
 
 from trainforensics.signals.batch import batch_size
 from trainforensics.signals.curve import Curve, Floats, Ints
+from trainforensics.signals.departure import knee
 from trainforensics.signals.excursions import Excursion, excursions
 from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.run import Signals
@@ -201,4 +202,8 @@ def _slowdown(pace: Pace, curve: Curve, e: Excursion, settled: int, to_end: bool
     logged = pace.logged.value[settled:]
     before, now = float(np.median(logged[earlier])), float(np.median(logged[since]))
     gradual = e.shape == "rise" and e.rise > 0.1 * (last - e.onset)
-    return Slowdown(e.onset + settled, last - 1 + settled, factor, e.z, before, now, to_end, gradual)
+    onset = e.onset
+    if gradual:  # a slope begins where it bends, which noise hides from a look at single points
+        low = max(0, e.onset - e.rise)
+        onset = low + knee(curve.value[low : e.onset + e.rise + 1])
+    return Slowdown(onset + settled, last - 1 + settled, factor, e.z, before, now, to_end, gradual)

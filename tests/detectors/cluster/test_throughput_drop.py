@@ -172,3 +172,12 @@ def test_samples_that_grow_longer_explain_a_slope() -> None:
         make_curve(length, None, name="audio_len_mean", series_id=1),
     ]
     assert not alarms(judge(make_signals(curves)))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_slope_begins_where_it_bends(seed: int) -> None:
+    noise = np.exp(0.02 * np.random.default_rng(seed).standard_normal(1000))
+    slope = 1 - 0.5 * np.clip((np.arange(1000) - 300) / 600, 0, 1)
+    outcome = throughput_drop.detect(make_signals({"tokens_per_sec": 9000 * slope * noise}), PARAMS)
+    assert isinstance(outcome, Fired)
+    assert abs((outcome.findings[0].onset_step or 0) - 301) <= 30

@@ -360,3 +360,10 @@ def test_rows_that_came_through_syslog(tmp_path: Path) -> None:
     result = read(console, path)
     assert set(result.series) == {"loss"}
     assert result.series["loss"].number_steps == list(range(0, 80, 10))
+
+
+def test_rates_in_brackets_behind_the_loss(tmp_path: Path) -> None:
+    row = "2020-06-11 10:30:0{0}.279246: step {0}, loss = 4.5 (91{0}.0 examples/sec; 0.6 sec/batch)\n"
+    result = read_text(tmp_path, "".join(row.format(i) for i in range(6)))
+    assert result.series["examples/sec"].numbers.tolist() == [910.0 + i for i in range(6)]
+    assert result.series["loss"].numbers.tolist() == [4.5] * 6

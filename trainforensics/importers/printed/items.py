@@ -46,6 +46,7 @@ _SECTION = re.compile(r"\[(\w+)\]|\|\s*(\w+)\s*(?=\|)|(?<![\w-])(\w+)(?: set| re
 _LETTER = re.compile(r"[^\W\d]")
 _LONGEST_NAME = 72
 _ATTACHED_UNIT = re.compile(r"[A-Za-zµ%/]+(?=[\s,|;)\]}]|$)(?!=)")
+_RATE_BEHIND = re.compile(r"\s*[A-Za-z]+/s(?:ec(?:ond)?)?\b")  # "loss = 4.90 (9194.0 examples/sec; 0.014 sec/batch)"
 _UNIT_BEHIND = re.compile(r"%?\s*([A-Za-z][\w/%]*(?: [A-Za-z/][\w/]*){0,2})(?=\s*(?:[|,;\t]|$))")
 _IN_NAME, _NAME_CLOSES = re.compile(r"\w \([A-Za-z][A-Za-z ]*$"), re.compile(r"\)\s?[:=]")  # "reward (last 10): 2.5"
 _NORM = re.compile(r"(?:(?<=\s)|^)\|{1,2}\w+\|{1,2}$")  # "|g|=0.5"
@@ -99,7 +100,8 @@ def find_items(line: str, start: int, end: int) -> list[Item] | int:
         _name_item(item, gap, token.start() - len(gap), first=len(items) == 1)
         opened = item.said and gap.rstrip().endswith(("[", "(")) and item.name
         listed, index = item.name if opened else "", 0
-        if len(items) > 1 and not item.name and not item.share and gap.rstrip().endswith("("):
+        bracketed = len(items) > 1 and not item.name and not item.share and gap.rstrip().endswith("(")
+        if bracketed and not _RATE_BEHIND.match(line, item.end, end):
             _behind(items[-2], item, line, at)
             continue
         _name_by_words_behind(item, line, end, token["range"] is not None)
