@@ -431,6 +431,25 @@ def outlying(curve: Curve, gap: float, size: float, most: int = 2) -> Ints:
     return np.empty(0, np.int64)
 
 
+def swings(curve: Curve, factor: float, as_bad: float) -> tuple[int, float, float] | None:
+    """Whether the later half of a positive curve swings to and fro by `factor`, again and again back to its start.
+
+    The index of the first swing up, and the 10th and 90th percentile of the later half. A share `as_bad` of it must lie
+    above the first evaluations; the middle is crossed by every fourth move at least, as one rise does not.
+    """
+    value, n = curve.value, len(curve)
+    if n < 2 * FEW or value.min() <= 0:
+        return None
+    late = value[n // 2 :]
+    low, high = (float(q) for q in np.quantile(late, (0.1, 0.9)))
+    above = value > math.sqrt(low * high)
+    often = float(np.mean(above[n // 2 + 1 :] != above[n // 2 : -1]))
+    if high < factor * low or often < 0.25 or float(np.mean(late > np.median(value[:3]))) < as_bad:
+        return None
+    first_low = int(np.argmin(above))
+    return first_low + int(np.argmax(above[first_low:])), low, high
+
+
 def _fitted_steps(value: Floats, at: Ints, side: int) -> tuple[Floats, Floats]:
     """Steps between parallel least-squares lines left and right of each place, and their errors for unit noise."""
     step, error = np.empty(len(at)), np.empty(len(at))

@@ -2,7 +2,8 @@
 
 What it detects:
     A training loss whose swings became at least three times as wide as they had been, and wide against all that was
-    learnt, from some point to the end, while its level no longer falls.
+    learnt, from some point to the end, while its level no longer falls. Or a validation loss that swings by a factor of
+    three between evaluations, back to where it began, while the training loss goes smoothly.
 
 Why it matters:
     The step size exceeds what the curvature bears (or batches come in an order the loss follows): the run hovers over
@@ -31,6 +32,7 @@ from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.curve import Floats
+from trainforensics.signals.evaluations import level_up_to, swings, validation_curves
 from trainforensics.signals.precursors import companions
 from trainforensics.signals.task import rewarded
 from trainforensics.signals.trend import level
@@ -44,10 +46,13 @@ BEYOND = 4.0  # standard deviations: once in 30,000 points
 META = Meta(
     kind=KINDS["oscillation"],
     needs=("train_loss",),
-    uses=("learning_rate", "grad_norm", "loss_scale", "reward"),
+    uses=("val_loss", "learning_rate", "grad_norm", "loss_scale", "reward"),
     params=(
         Param("growth", 3.0, "the width of eight points' swings varies by a factor of two by chance"),
         Param("share", 0.1, "swings below a tenth of all that was learnt do not decide a run"),
+        Param("swing", 3.0, "factor between good and bad evaluations; a small set repeats within a tenth"),
+        Param("as_bad", 0.15, "share of the later evaluations that are no better than the first ones"),
+        Param("smooth", 0.25, "moves of the training loss against those of validation, in proportion"),
     ),
 )
 
@@ -56,6 +61,8 @@ def detect(signals: Signals, params: Params) -> Outcome:
     """Split the run where the width of its swings grew most."""
     loss = signals.curve("train_loss")
     loss = loss.only_finite() if loss is not None else None
+    if loss is not None and not rewarded(signals) and (unsteady := _validation(signals, loss, params)) is not None:
+        return Fired((unsteady,))
     if loss is None or len(loss) < (QUIET + WILD) * MIN_CHUNK:
         return NotApplicable("too few points of training loss", "the training loss at least every 1 % of the run")
     if rewarded(signals):
@@ -71,6 +78,37 @@ def detect(signals: Signals, params: Params) -> Outcome:
     if after < params["share"] * max(learnt, before):
         return Clear()
     return Fired((_finding(signals, loss, _onset(loss, split * size, size, before), before, after),))
+
+
+def _validation(signals: Signals, loss: Curve, params: Params) -> Finding | None:
+    """Validation that swings back to where it began while training goes smoothly."""
+    for curve in validation_curves(signals)[:1]:
+        found = swings(curve, params["swing"], params["as_bad"])
+        level = level_up_to(loss, curve.step)
+        level = level[np.isfinite(level) & (level > 0)]
+        if found is None or len(level) < len(curve) // 2:
+            continue
+        moves = [float(np.median(np.abs(np.diff(np.log(values))))) for values in (level, curve.value)]
+        if moves[0] > params["smooth"] * moves[1]:
+            continue
+        first, low, high = found
+        onset = int(curve.step[first])
+        text = f"{curve.name} swings between {low:.3g} and {high:.3g} from evaluation to evaluation"
+        return Finding(
+            kind="oscillation",
+            series=curve.name,
+            role="val_loss",
+            onset_step=onset,
+            onset_interval=(int(curve.step[max(first - 1, 0)]), onset),
+            recovery="unrecovered",
+            confidence=0.7,
+            summary=f"{text}, as bad as at the start again and again, while training goes smoothly",
+            evidence=(
+                Evidence(curve.name, int(curve.step[-1]), high, low, "90th against 10th percentile of the later half"),
+                Evidence(loss.name, None, moves[0], moves[1], "usual move between evaluations, against validation's"),
+            ),
+        )
+    return None
 
 
 def _widths(chunks: Floats) -> Floats:
