@@ -94,3 +94,12 @@ def test_a_gradient_norm_that_does_not_move_stands_in_for_a_whole_number() -> No
     moved = norm * np.where(np.arange(N) < at, 1, 2)
     for other in (moved, np.ones(N)):  # the second is held by clipping
         assert not findings(make_signals({"train_loss": value, "grad_norm": other}))
+
+
+def test_a_gradient_norm_that_falls_by_the_same_factor_stands_in_for_a_whole_number() -> None:
+    rng, late = np.random.default_rng(2), np.arange(N) >= 220
+    value = (0.2 + np.exp(-np.arange(N) / 80)) * np.exp(0.05 * rng.standard_normal(N)) / np.where(late, 6.5, 1)
+    norm = 0.5 * np.exp(0.25 * rng.standard_normal(N))
+    (found,) = findings(make_signals({"train_loss": value, "grad_norm": norm / np.where(late, 6.5, 1)}))
+    assert found.onset_step == 221
+    assert not findings(make_signals({"train_loss": value, "grad_norm": norm / np.where(late, 2, 1)}))

@@ -101,7 +101,7 @@ def _steps(signals: Signals, loss: Curve, params: Params) -> Iterator[Finding]:
         exact = float(np.median(after) / np.median(before)) * math.exp(-drift * (len(before) + len(after)) / 2)
         if k is not None and not named and abs(max(exact, 1 / exact) - k) > params["unnamed"]:
             k = None
-        still = _gradient_still(signals, loss, at, params) if max(ratio, 1 / ratio) >= params["plain"] else None
+        still = _gradient_agrees(signals, loss, at, ratio, params) if max(ratio, 1 / ratio) >= params["plain"] else None
         if not goes_on or (k is None and still is None):
             continue
         grown = point_noise(after) / max(point_noise(before), 1e-12)
@@ -110,8 +110,8 @@ def _steps(signals: Signals, loss: Curve, params: Params) -> Iterator[Finding]:
         if not named and _learnt(signals, loss, at, ratio):
             continue
         step = int(loss.step[at])
-        times = f"{k}" if k is not None else f"about {max(ratio, 1 / ratio):.2g}"
-        way = f"{times} times" if ratio > 1 else f"a {times}th of"
+        about, times = ("", f"{k}") if k is not None else ("about ", f"{max(ratio, 1 / ratio):.2g}")
+        way = f"{about}{times} times" if ratio > 1 else f"{about}1/{times} of"
         rows = (
             Evidence(loss.name, step, float(np.median(after[:8])), float(np.median(before[-8:])), f"ratio {ratio:.3f}"),
             Evidence(loss.name, step, grown, ratio, f"its point-to-point noise changes by {grown:.2g}"),
@@ -123,8 +123,11 @@ def _steps(signals: Signals, loss: Curve, params: Params) -> Iterator[Finding]:
         )
 
 
-def _gradient_still(signals: Signals, loss: Curve, at: int, params: Params) -> Evidence | None:
-    """The gradient norm across the step, where it is logged, free to move and stays: the model met no other task."""
+def _gradient_agrees(signals: Signals, loss: Curve, at: int, ratio: float, params: Params) -> Evidence | None:
+    """The gradient norm across the step, where it is logged, free to move and stays: the model met no other task.
+
+    Or it falls by the same factor: the gradient of a part of a loss is that part of its gradient.
+    """
     logged = signals.curve("grad_norm")
     norm = usable(logged) if logged is not None else None
     if norm is None or not len(norm) or norm.value.min() <= 0:
@@ -134,9 +137,11 @@ def _gradient_still(signals: Signals, loss: Curve, at: int, params: Params) -> E
     if min(len(before), len(after)) < SIDE // 2 or min(point_noise(np.log(s)) for s in (before, after)) < CLIPPED:
         return None
     moved = float(np.median(after) / np.median(before))
-    if not 1 / params["still"] <= moved <= params["still"]:
+    stays, follows = (1 / params["still"] <= f <= params["still"] for f in (moved, moved / ratio))
+    if not stays and not (follows and ratio < 1):
         return None
-    return Evidence(norm.name, int(loss.step[at]), float(np.median(after)), float(np.median(before)), "does not move")
+    text = "does not move" if stays else "falls by the same factor"
+    return Evidence(norm.name, int(loss.step[at]), float(np.median(after)), float(np.median(before)), text)
 
 
 def _course(before: Floats, after: Floats, bend: float) -> tuple[float, bool]:
