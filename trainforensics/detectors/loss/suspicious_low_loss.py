@@ -33,13 +33,17 @@ from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Curve, Signals
+from trainforensics.signals.curve import Floats
+from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.precursors import companions
 from trainforensics.signals.task import TOKEN_ROLES, per_token, rewarded
+from trainforensics.signals.trend import moving_median
 
 LEARNT = 0.5  # nats: a run that starts below has learnt before
 SETTLED, STILL_FALLING = 0.7, 1.1  # of its level a twelfth of the log earlier: neither falling fast nor risen
 DESCENDED = 0.7  # of the start: learning had set in before
 FEW_POINTS = 5
+BELOW = 3.0  # noise widths
 FALL_SPAN = 0.15  # of the log, for the whole fall
 
 _EPOCHS = re.compile(r"epoch x (\d+)")  # an axis made of epochs and iterations tells where epochs begin
@@ -113,18 +117,26 @@ def _collapse(signals: Signals, loss: Curve, left: float) -> Finding | None:
         earlier = float(np.median(loss.value[at - 2 * width : at - width]))
         settled = SETTLED * earlier < before < STILL_FALLING * earlier
         later = loss.value[at + max(width, int(FALL_SPAN * n)) :][:width]
-        if not (settled and LEARNT < before < DESCENDED * start and len(later) and 0 < np.median(later) < left * before):
+        fallen = len(later) > 0 and 0 < np.median(later) < left * before
+        if not (settled and LEARNT < before < DESCENDED * start and fallen):
             continue
-        onset = at + int(np.argmax(loss.value[at:] < 0.5 * before))
-        if np.median(loss.value[onset:]) > left * before or _explained(signals, loss, onset, width):
+        halfway = at + int(np.argmax(loss.value[at:] < 0.5 * before))
+        onset = _leaving(loss.value[at - width : halfway + 1], before) + at - width
+        if np.median(loss.value[onset:]) > left * before or _explained(signals, loss, onset - width, halfway):
             return None
         return _finding(signals, loss, onset, onset + width, before, "without a reason in the schedule")
     return None
 
 
-def _explained(signals: Signals, loss: Curve, onset: int, width: int) -> bool:
-    """Whether the learning rate fell or an epoch began at the onset."""
-    first, last = int(loss.step[max(onset - width, 0)]), int(loss.step[onset])
+def _leaving(value: Floats, level: float) -> int:
+    """Index of the first value of the fall that ends `value`: from there on none is back inside the noise."""
+    inside = np.flatnonzero(moving_median(value, 5) >= level - BELOW * robust_sigma(np.diff(value)) / np.sqrt(2))
+    return min(int(inside[-1]) + 1, len(value) - 1) if len(inside) else len(value) - 1
+
+
+def _explained(signals: Signals, loss: Curve, start: int, stop: int) -> bool:
+    """Whether the learning rate fell or an epoch began between two points."""
+    first, last = int(loss.step[max(start, 0)]), int(loss.step[stop])
     rate, epoch = signals.curve("learning_rate"), signals.curve("epoch")
     if rate is not None and rate.value[max(rate.at(last), 0)] < 0.5 * rate.value[max(rate.at(first), 0)]:
         return True
