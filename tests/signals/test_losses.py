@@ -90,3 +90,14 @@ def test_a_loss_that_leaps_off_its_first_values_for_good_diverged_there() -> Non
     (event,) = loss_events(make_signals({"train_loss": lost}))
     assert (event.onset_step, event.lasting) == (3, True)
     assert loss_events(make_signals({"train_loss": healthy(300)})) == ()
+
+
+@pytest.mark.parametrize("n", [20, 28, 60])
+def test_a_smooth_climb_of_few_points_is_seen_whole(n: int) -> None:
+    t = np.arange(n) / n
+    loss = 4.5 + 6 * np.exp(-12 * t) + 3 * np.maximum(t - 0.35, 0) + 0.01 * np.random.default_rng(n).normal(size=n)
+    (event,) = loss_events(make_signals({"train_loss": loss}))
+    assert event.lasting
+    assert abs(event.onset_step - 0.4 * n) <= 0.15 * n
+    flat = 4.5 + 6 * np.exp(-12 * t) + 0.01 * np.random.default_rng(n).normal(size=n)
+    assert loss_events(make_signals({"train_loss": flat})) == ()

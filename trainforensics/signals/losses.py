@@ -8,6 +8,7 @@ import numpy as np
 
 from trainforensics.model import Evidence, Finding, NotApplicable, Recovery
 from trainforensics.signals.curve import Curve
+from trainforensics.signals.evaluations import condense, earlier_wobble, sustained_rise
 from trainforensics.signals.excursions import MIN_POINTS, Excursion, excursions, leap_at_start
 from trainforensics.signals.precursors import RISING, companions, excursions_of, precursors
 from trainforensics.signals.run import Signals
@@ -19,6 +20,9 @@ USES = (*RISING, "learning_rate", "loss_scale", "loss_weight", "reward")
 RANGE_DECADES = 2.0  # no warm-up lasts for the whole run, and none starts at a hundredth and grows by a factor
 RESTART_POINTS = 32  # logged points before a rise in which a restart of the learning rate explains it
 REWEIGHTED = 0.1  # of the largest weight: by less no loss changes its course
+# Of a climb to the end of the log: points, standard errors, p-value, share of the level, multiples of earlier wobbles.
+SLOW_POINTS, SLOW_Z, SLOW_P, SLOW_SIZE, SLOW_WOBBLE = 5, 8.0, 1e-3, 0.1, 3.0
+MOST_SURE = 20.0  # noise widths that a few smooth points can prove
 STEP_POINTS = 2  # the same for a burst
 CURE = 1.3  # a learning rate back at up to this factor of one that the run knows is no news
 
@@ -87,10 +91,41 @@ def _loss_events(signals: Signals) -> tuple[LossEvent, ...]:
     leap = None if is_distance(curve) or rewarded(signals) or mean_so_far(finite) else leap_at_start(finite)
     if leap is not None:
         events = [*_on(curve, (leap,)), *(e for e in events if e.excursion.onset > leap.peak)]
+    if not events and (rise := slow_rise(curve.only_finite())) is not None:
+        events = [e for e in _on(curve, (rise,)) if not _constructed(signals, curve, e)]
     for view in curve.rolled_back():
         lost = (event for event in _on(view, excursions(view), rolled_back=True) if _replaced(event, curve))
         events += [event for event in lost if not _seen(event, events)]
     return tuple(event for event in sorted(events, key=lambda e: e.onset_step) if not _warm_restart(signals, event))
+
+
+def slow_rise(curve: Curve) -> Excursion | None:
+    """A climb from the minimum to the end that no window sees whole, as a validation loss would show it; None where the
+    loss, as at most 100 medians, does not rise beyond doubt."""
+    points = condense(curve)
+    rise = sustained_rise(points, SLOW_POINTS) if len(points) >= MIN_POINTS else None
+    if rise is None or rise.z < SLOW_Z or rise.trend_p > SLOW_P or rise.relative < SLOW_SIZE:
+        return None
+    if rise.level - rise.low < SLOW_WOBBLE * earlier_wobble(points, rise.best):
+        return None
+    onset, peak, height = int(points.index[rise.onset]), int(points.index[rise.peak]), rise.level - rise.low
+    late = points.value[rise.onset :]
+    climbing = bool(np.median(late[-3:]) > np.median(late) + 0.1 * height)
+    return Excursion(
+        shape="rise",
+        onset=onset,
+        knee=onset,
+        peak=peak,
+        end=len(curve) - 1,
+        rise=max(peak - onset, 1),
+        height=height,
+        sigma=height / min(rise.z, MOST_SURE),
+        before=rise.low,
+        after=rise.level,
+        recovery="diverging" if climbing else "unrecovered",
+        returned=False,
+        scale=len(curve) // len(points),
+    )
 
 
 def _constructed(signals: Signals, curve: Curve, event: LossEvent) -> bool:
