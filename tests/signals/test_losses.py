@@ -101,3 +101,15 @@ def test_a_smooth_climb_of_few_points_is_seen_whole(n: int) -> None:
     assert abs(event.onset_step - 0.4 * n) <= 0.15 * n
     flat = 4.5 + 6 * np.exp(-12 * t) + 0.01 * np.random.default_rng(n).normal(size=n)
     assert loss_events(make_signals({"train_loss": flat})) == ()
+
+
+def test_bursts_whose_aftermath_makes_the_level_wander_are_seen() -> None:
+    """Each burst throws the loss back for a while, so that coarse medians wander; the leaps themselves do not."""
+    rng = np.random.default_rng(4)
+    at = np.arange(100, 1400, 90)
+    loss = 0.05 * np.exp(rng.normal(0, 0.3, 1440))
+    for place in at:
+        loss[place:] += 0.3 * np.exp(-np.arange(1440 - place) / 30)
+        loss[place : place + 3] = 5 * rng.uniform(0.8, 1.2, 3)
+    events = loss_events(make_signals({"train_loss": loss}))
+    assert {e.onset_step for e in events} == set(at + 1)

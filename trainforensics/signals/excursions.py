@@ -86,7 +86,9 @@ def excursions(curve: Curve) -> tuple[Excursion, ...]:
     for excursion in reversed(sharp):  # the finest first
         if not any(known.onset <= excursion.end and excursion.onset <= known.end for known in found):
             found.append(excursion)
-    return tuple(sorted((e for e in found if e.height >= MIN_HEIGHT * series.wander), key=lambda e: e.onset))
+    return tuple(
+        sorted((e for e in found if e.scale == 1 or e.height >= MIN_HEIGHT * series.wander), key=lambda e: e.onset)
+    )
 
 
 def leap_at_start(values: Floats) -> Excursion | None:
