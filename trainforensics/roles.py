@@ -78,6 +78,8 @@ LOSS_WORDS = frozenset(
         "xent",
         "objective",
         "criterion",
+        "deviance",
+        "brier",
     }
 )
 

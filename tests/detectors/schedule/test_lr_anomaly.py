@@ -101,6 +101,15 @@ def test_a_break_at_a_restart_is_another_kind() -> None:
     assert not findings(rate(value, segment=lives), make_curve(quiet_loss(), segment=lives))
 
 
+@pytest.mark.parametrize("power", [0.5, 1.0])
+def test_a_rate_that_follows_the_batch_is_silent(power: float) -> None:
+    """A declared batch ramp; without the batch in the log the climb is told."""
+    batch = 4.0 * 2.0 ** np.minimum(AT // 100, 2)
+    value = 1e-4 * np.minimum(AT / 20, 1) * (batch / 4) ** power
+    assert findings(rate(value))
+    assert findings(rate(value), make_curve(batch, "batch_size", name="batch")) == ()
+
+
 def test_few_points_are_not_judged() -> None:
     signals: Signals = make_signals([rate(COSINE[:5])])
     assert isinstance(lr_anomaly.detect(signals, PARAMS), NotApplicable)

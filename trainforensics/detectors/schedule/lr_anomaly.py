@@ -51,10 +51,12 @@ from trainforensics.signals.schedule import (
     warmed_up,
 )
 
+GROWN = 1.25  # least growth of a batch that a rate may follow, and the slack of the rule it follows
+
 META = Meta(
     kind=KINDS["lr-anomaly"],
     needs=("learning_rate",),
-    uses=("train_loss", "val_loss"),
+    uses=("train_loss", "val_loss", "batch_size"),
     params=(
         Param("decayed", 0.03, "share by which a declared cosine or linear decay must have fallen at half its length"),
         Param("spent", 1e-3, "of its peak: a rate cut so far in the first half of a log learns nothing more"),
@@ -86,7 +88,8 @@ def detect(signals: Signals, params: Params) -> Outcome:
     faults = [
         fault
         for fault in schedule_faults(points)
-        if fault.what not in ("reset", "jump") or not _at_border(points, fault, borders)
+        if (fault.what not in ("reset", "jump") or not _at_border(points, fault, borders))
+        and not _follows_batch(signals, points, fault)
     ]
     if not faults:
         faults = [f for f in (_climbs_back(signals, points), _cut_in_vain(signals, points, params)) if f is not None][
@@ -96,6 +99,18 @@ def detect(signals: Signals, params: Params) -> Outcome:
     if not faults and (undecayed := _never_decays(signals, points, params)) is not None:
         findings.append(undecayed)
     return Fired(tuple(findings)) if findings else Clear()
+
+
+def _follows_batch(signals: Signals, points: Curve, fault: ScheduleFault) -> bool:
+    """Whether the rate climbs as the batch grows, by its factor or the square root of it."""
+    batch = signals.curve("batch_size")
+    if batch is None or fault.what not in ("climb", "jump") or fault.before <= 0:
+        return False
+    first, last = batch.at(int(points.step[max(0, fault.onset - 1)])), batch.at(int(points.step[fault.end]))
+    if first < 0 or not batch.value[first] > 0:
+        return False
+    grown, climbed = float(batch.value[last] / batch.value[first]), fault.after / fault.before
+    return grown > GROWN and grown**0.5 / GROWN <= climbed <= grown * GROWN
 
 
 def _at_border(points: Curve, fault: ScheduleFault, borders: list[int]) -> bool:

@@ -17,7 +17,7 @@ from trainforensics.importers.printed.items import SPLITS, STEP_TRUST, Item, fin
 from trainforensics.importers.printed.tokens import TIME, Prefix, prefix_of
 from trainforensics.importers.rows.axes import says_validation
 
-_EPOCHS = frozenset({"epoch", "epochs", "ep", "ep."})
+_EPOCHS = frozenset({"epoch", "epochs", "ep", "ep.", "pass"})
 # What may stand before the name of a step or an epoch: "completed step: 5", "validation loss at iteration 1000".
 _BEFORE_STEP = frozenset(SPLITS) | {
     "at", "completed", "current", "for", "global", "now", "of", "on", "optimizer", "optim", "the", "loss", "results",

@@ -52,7 +52,7 @@ _ITERATIONS = frozenset(
         "minibatch",
     }
 )
-_EPOCHS = ("epoch", "epochs", "epoch_num", "current_epoch", "epoch_idx", "ep")
+_EPOCHS = ("epoch", "epochs", "epoch_num", "current_epoch", "epoch_idx", "ep", "pass")
 _SAMPLES = (
     "consumed_samples",
     "consumed_train_samples",
