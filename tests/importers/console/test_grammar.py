@@ -49,6 +49,15 @@ COUNTS: dict[str, tuple[str, dict[str, Pairs]]] = {
         "0/2 in 1 epoch finished at time 0:00:28.44 from start, Loss is 0.125 Acc is 0.5\n",
         {"Loss": [(0, 0.5), (1, 0.25), (2, 0.125)], "Acc": [(0, 0.75), (1, 0.5), (2, 0.5)]},
     ),
+    "accuracies with a suffix in a validation line": (
+        "2022-06-15 01:21:41,000 - train - INFO - Epoch [1][100/200]\tlr: 1.0e-01, loss: 2.5\n"
+        "2022-06-15 01:22:41,000 - train - INFO - Epoch [1][200/200]\tlr: 1.0e-01, loss: 2.25\n"
+        "2022-06-15 01:23:43,000 - train - INFO - Epoch(val) [1][25]\taccuracy_top-1: 0.5, accuracy_top-5: 0.75\n"
+        "2022-06-15 01:24:41,000 - train - INFO - Epoch [2][100/200]\tlr: 1.0e-01, loss: 2.0\n"
+        "2022-06-15 01:25:41,000 - train - INFO - Epoch [2][200/200]\tlr: 1.0e-01, loss: 1.75\n"
+        "2022-06-15 01:26:43,000 - train - INFO - Epoch(val) [2][25]\taccuracy_top-1: 0.625, accuracy_top-5: 0.875\n",
+        {"val/accuracy_top-1": [(200, 0.5), (400, 0.625)], "val/accuracy_top-5": [(200, 0.75), (400, 0.875)]},
+    ),
     "a number and a colon": (
         "0:\tlearn: 0.75\ttest: 0.875\ttotal: 12ms\n1:\tlearn: 0.5\ttest: 0.75\ttotal: 24ms\n",
         {"learn": [(0, 0.75), (1, 0.5)], "test": [(0, 0.875), (1, 0.75)]},

@@ -42,7 +42,8 @@ _TAGGED = re.compile(r"\w+[_\d]\w*")
 _EPOCH_MEANS = re.compile(r"(?:.*\|\s*train )?\|\s*epoch\s+\d+\s*\|")  # fairseq's line at the end of an epoch
 _SENTENCE = re.compile(r"['\"]|\.\s|\b(?:from|to|than|by|with|into)$", re.IGNORECASE)
 _METRIC = re.compile(
-    rf"loss|reward|score|acc(?:uracy)?\b|error|norm|\blr\b|kl\b|entropy|\b(?:{'|'.join(sorted(roles.LOSS_WORDS))})\b",
+    r"loss|reward|score|acc(?:uracy)?(?![a-z])|error|norm|\blr\b|kl\b|entropy"
+    rf"|\b(?:{'|'.join(sorted(roles.LOSS_WORDS))})\b",
     re.IGNORECASE,
 )
 _WHOLE = re.compile(r"\d+(?:\.0*)?(?:e\+\d+)?|\d\.\d+e\+\d+|\d{1,3}(?:,\d{3})+")
