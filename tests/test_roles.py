@@ -270,3 +270,10 @@ def test_the_plainest_loss_stands_in_where_none_is_known() -> None:
         assert resolve_all([name, "loss"])[name].role is None
         assert resolve_all([name, "reward"])[name].role is None
         assert resolve_all([name, "lr"], {name: "none"})[name].role is None
+
+
+def test_what_the_user_unmaps_stays_unmapped() -> None:
+    """Also by the last part of a name, in another case."""
+    assert resolve_all(["ssl/Hinge_Loss", "lr"], {"hinge_loss": "none"})["ssl/Hinge_Loss"].role is None
+    assert resolve_all(["grad", "loss"])["grad"].role == "grad_norm"
+    assert resolve_all(["grad", "loss"], {"Grad": "none"})["grad"].role is None

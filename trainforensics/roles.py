@@ -145,9 +145,14 @@ def resolve(name: str, extra: Mapping[str, str] | None = None) -> RoleMatch:
     found = _resolve(name)
     for key, role in (extra or {}).items():
         check_role(role)
-        if f"/{name.casefold()}".endswith(f"/{key.casefold()}"):
+        if _names(key, name):
             return replace(found, role=None if role in ("none", *AXIS_ROLES) else role, weak=False, mean=False)
     return found
+
+
+def _names(key: str, name: str) -> bool:
+    """Whether a key of `--map` means a logged name: all of it, or its last path components, whatever their case."""
+    return f"/{name.casefold()}".endswith(f"/{key.casefold()}")
 
 
 def resolve_all(names: Iterable[str], extra: Mapping[str, str] | None = None) -> dict[str, RoleMatch]:
@@ -162,11 +167,12 @@ def resolve_all(names: Iterable[str], extra: Mapping[str, str] | None = None) ->
         name: replace(match, role=None) if match.weak and _place(match) in (plain if match.mean else sure) else match
         for name, match in found.items()
     }
+    free = [name for name in decided if not any(_names(key, name) for key in extra or {})]
     if not {"train_loss", "reward"} & {match.role for match in decided.values()}:
-        unmapped = [name for name, match in decided.items() if match == RoleMatch() and name not in (extra or {})]
+        unmapped = [name for name in free if decided[name] == RoleMatch()]
         decided |= {name: RoleMatch("train_loss", weak=True) for name in _plainest_loss(unmapped)}
     if not any(match.role == "grad_norm" for match in decided.values()):
-        decided |= {name: RoleMatch("grad_norm", weak=True) for name in decided if name.lower() in _BARE_GRADIENTS}
+        decided |= {name: RoleMatch("grad_norm", weak=True) for name in free if name.lower() in _BARE_GRADIENTS}
     return decided
 
 
