@@ -9,17 +9,20 @@ import numpy as np
 from trainforensics.signals.curve import Curve, Floats
 from trainforensics.signals.run import Signals
 
+FEWEST = 10  # points; fewer may all grow in a ramp
+
 
 def batch_size(signals: Signals) -> Curve | None:
     """Data per step: the logged batch size, or the gains of a counter (samples or tokens seen) between its points.
 
+    A "batch size" that begins at nothing and grows with every point is such a counter ("tokens 480, 960, ...").
     Each gain stands at the later of its two points. Gains across a restart, or where the counter starts anew, are left
     out; None where neither is logged, or the counter is printed with too few digits to tell its gains.
     """
     logged = signals.curve("batch_size")
-    if logged is not None:
+    if logged is not None and not _counts(logged):
         return logged
-    counter = signals.curve("tokens_seen")
+    counter = signals.curve("tokens_seen") if signals.has("tokens_seen") else logged
     if counter is None:
         return None
     counter = counter.only_finite()
@@ -30,6 +33,13 @@ def batch_size(signals: Signals) -> Curve | None:
     per_step = gain[later - 1] / steps[later - 1]
     series = replace(counter.series, name=f"{counter.name} per step", role="batch_size")
     return replace(counter.take(later), series=series, value=per_step)
+
+
+def _counts(logged: Curve) -> bool:
+    """Whether what is named as a size is the count so far: it begins at nothing and grows with every point."""
+    value = logged.value[logged.finite]
+    gain = np.diff(value)
+    return len(value) >= FEWEST and bool((gain > 0).all()) and float(value[0]) <= 2 * float(gain[0])
 
 
 def _printed_short(total: Floats) -> bool:

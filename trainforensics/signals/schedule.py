@@ -2,8 +2,9 @@
 
 Schedules warm up once, stay, decay in curves or steps, and may restart regularly from their low end. All else is named
 here: a rate of zero while training goes on, a climb above the warmed-up peak, a reset or a jump in mid-course, a
-warm-up that begins anew over and over. A gentle way back up and cuts at even distances are faults only beside what was
-declared or what the loss does: `climb_back` and `even_cuts` find them for those who know that.
+warm-up that begins anew over and over. A gentle way back up, cuts at even distances, a decay that is over long before
+the log is and a cosine that swings on and on are faults only beside what was declared or what the loss does:
+`climb_back`, `even_cuts`, `spent` and `swings` find them for those who know that.
 """
 
 from __future__ import annotations
@@ -30,24 +31,38 @@ ZERO = 1e-6  # of the peak: as good as zero
 CUT = 0.7  # times the rate before: plateau schedulers cut by 0.5 to 0.1, exponential decay hardly at all
 FEWEST_CUTS = 3  # at even distances, from which cuts are a habit
 NEXT_TO_ZERO = 1e-4  # of the peak: from there as good as zero is one more cut away
+SPENT, SOON_SPENT = 1e-3, 1e-2  # of the peak: left at half of the log; after its first SOON share
+SOON = 0.05  # of the log: no recipe has left its low end behind so early
+FEWEST_DECAYED = 8  # points of a geometric decay, from which its factor can be told
+STRAIGHT = 0.05  # of its fall by which the logarithm of a geometric decay may leave the straight line
+STAND = 0.2  # of its points at which a geometric decay may stand still: one by epochs stands at most of them
+MANY_WAVES = 16  # half as many as an epoch has batches, where a cosine of one swing is stepped per batch
+FEWEST_PHASES = 4  # distinct values of a wave; fewer are settings in turn
+WAVE_POINTS = 4096  # points that a wave is fitted to
+WAVE_FIT = 1e-3  # of the variance that a cosine may leave; a triangle leaves 1.4 % to its first harmonic
+HUGE = 1e100  # no rate: what goes beyond is left out
 MANY = 5  # upward moves beyond which the series is no single schedule (groups logged in turn)
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleFault:
-    """One fault: indices into the finite points of the curve, and the rate before and after."""
+    """One fault: indices into the finite points of the curve, and the rate before and after.
 
-    what: Literal["zero", "climb", "reset", "jump", "anew", "back", "cuts"]
+    `factor`: what a geometric decay leaves of the rate after each step, 1 for every other fault.
+    """
+
+    what: Literal["zero", "climb", "reset", "jump", "anew", "back", "cuts", "spent", "swings"]
     onset: int
     end: int
     before: float
     after: float
+    factor: float = 1.0
 
 
 def schedule_faults(curve: Curve) -> tuple[ScheduleFault, ...]:
     """Faults of a learning-rate curve (its finite points), by onset; none for fewer than 10 points."""
     rate = curve.value[curve.finite]
-    if len(rate) < FEWEST or rate.min() < 0 or not np.isfinite(rate.max() * 2):
+    if len(rate) < FEWEST or rate.min() < 0 or rate.max() > HUGE:
         return ()
     zero = _zero(rate)
     if rate.max() == 0:
@@ -72,6 +87,98 @@ def climb_back(curve: Curve) -> ScheduleFault | None:
         return None
     onset = min(len(rate) - 1, low + 1)
     return ScheduleFault("back", onset, len(rate) - 1, float(rate[warm]), float(rate[top]))
+
+
+def spent(curve: Curve) -> ScheduleFault | None:
+    """A decay that leaves next to nothing of the rate long before the log is over; onset: a tenth of the peak is left.
+
+    Either it falls by a constant factor a step through three decades in the first half of the log, at nearly every
+    point, or by several moves to a hundredth or less within the first twentieth.
+    """
+    points = curve.take(curve.finite & (curve.value >= 0))
+    rate, step = points.value, points.step.astype(np.float64)
+    if len(rate) < FEWEST or not rate.max() > 0:
+        return None
+    peak, top = float(rate.max()), int(np.flatnonzero(rate == rate.max())[-1])
+    low = rate <= SOON_SPENT * peak * (1 + 1e-6)
+    gone = int(np.flatnonzero(~low)[-1]) + 1
+    if gone == len(rate):
+        return None
+    share = (step[gone] - step[0]) / max(float(np.ptp(step)), 1.0)
+    half = int(np.searchsorted(step, step[0] + np.ptp(step) / 2))
+    soon = share <= SOON and _moves(rate[top : gone + 1]) >= 2
+    onset = top + int(np.argmax(rate[top:] <= 0.1 * peak))
+    near = slice(onset - 1, half + 1)
+    factor = _constant_factor(rate[near], step[near]) if rate[half] <= SPENT * peak else 1.0
+    if factor == 1 and not (soon and _rises_to(rate[: top + 1])):
+        return None
+    return ScheduleFault("spent", onset, len(rate) - 1, peak, float(rate[-1]), factor)
+
+
+def _moves(rate: Floats) -> int:
+    return int(np.sum(np.diff(rate) != 0))
+
+
+def _rises_to(rate: Floats) -> bool:
+    """Whether a rate gets to its peak as a warm-up does, and not by a range test, whose rise is geometric."""
+    return len(rate) < FEWEST or float(np.median(rate)) > SOON_SPENT * float(rate[-1])
+
+
+def _constant_factor(rate: Floats, step: Floats) -> float:
+    """What is left of a rate after each step if it falls evenly at nearly every point, as far as it is above zero.
+
+    1 where it falls otherwise.
+    """
+    above = int(np.argmin(rate > 0)) if rate.min() <= 0 else len(rate)
+    if above < FEWEST_DECAYED:
+        return 1.0
+    fallen, x = np.log(rate[:above]), step[:above] - step[0]
+    slope = float((fallen[-1] - fallen[0]) / max(float(x[-1]), 1.0))
+    straight = np.abs(fallen - fallen[0] - slope * x).max() <= STRAIGHT * (fallen[0] - fallen[-1])
+    return float(np.exp(slope)) if straight and np.mean(np.diff(fallen) == 0) <= STAND else 1.0
+
+
+def swings(curve: Curve) -> ScheduleFault | None:
+    """A cosine between its peak and next to nothing, down and up again, many times over; onset: where it first turns.
+
+    Judged on evenly logged points. A coarse log may make a slow wave of a fast one, never the reverse.
+    """
+    points = curve.take(curve.finite & (curve.value >= 0))
+    if len(points) < FEWEST or not points.value.max() > 0:
+        return None
+    warm = warmed_up(points.value)
+    rate, peak = points.value[warm:], float(points.value.max())
+    phases = np.unique(np.round(rate / (STRAIGHT * peak)))
+    if len(phases) < FEWEST_PHASES or rate.min() > LOW_END * peak or np.sum(np.diff(rate) > 0) <= MANY_WAVES:
+        return None
+    period = _period(rate[1:WAVE_POINTS], points.step[warm + 1 : warm + WAVE_POINTS])
+    if period is None or len(rate) < MANY_WAVES * period:
+        return None
+    onset = warm + max(1, round(period / 2))
+    return ScheduleFault("swings", onset, len(points) - 1, peak, float(rate.min()))
+
+
+def _period(rate: Floats, step: Ints) -> float | None:
+    """Points from one top of a cosine to the next, where one explains the rate at even steps; None where none does."""
+    n = len(rate)
+    if n < 2 * MANY_WAVES or np.ptp(np.diff(step)) > 0:
+        return None
+    size = 8 * n
+    strength = np.abs(np.fft.rfft(rate - rate.mean(), size))
+    frequency, width = float(np.argmax(strength)) / size, 1 / size
+    for _ in range(4):
+        tried = np.linspace(frequency - width, frequency + width, 9)
+        left = [_unexplained(rate, f) for f in tried]
+        frequency, width = float(tried[np.argmin(left)]), width / 4
+    return 1 / frequency if min(left) <= WAVE_FIT and frequency > 0 else None
+
+
+def _unexplained(rate: Floats, frequency: float) -> float:
+    """Share of the variance that a cosine of this frequency (waves a point) leaves."""
+    angle = 2 * np.pi * frequency * np.arange(len(rate))
+    basis = np.column_stack((np.ones(len(rate)), np.cos(angle), np.sin(angle)))
+    found, *_ = np.linalg.lstsq(basis, rate, rcond=None)
+    return float(np.var(rate - basis @ found) / np.var(rate))
 
 
 def even_cuts(rate: Floats) -> Ints:
@@ -133,6 +240,8 @@ def _zero(rate: Floats) -> tuple[ScheduleFault, ...]:
 def _grain(rate: Floats) -> float:
     """The last decimal that the rate is printed with, where its low values are 1, 2 and 3 of it; else 0."""
     grain = float(rate[rate > 0].min())
+    if grain < ZERO * ZERO * float(rate.max()):
+        return 0.0
     multiples = rate / grain
     if np.abs(multiples - np.round(multiples)).max() > 1e-3:
         return 0.0

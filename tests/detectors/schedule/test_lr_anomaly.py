@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 from factories import make_curve, make_signals
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from trainforensics.detectors.schedule import lr_anomaly
@@ -110,6 +112,12 @@ def test_a_rate_that_follows_the_batch_is_silent(power: float) -> None:
     assert findings(rate(value), make_curve(batch, "batch_size", name="batch")) == ()
 
 
+def test_a_batch_known_by_its_running_count_is_followed_too() -> None:
+    batch = 4.0 * 2.0 ** np.minimum(AT // 100, 2)
+    value = 1e-4 * np.minimum(AT / 20, 1) * np.sqrt(batch / 4)
+    assert findings(rate(value), make_curve(np.cumsum(24 * batch), "batch_size", name="tokens")) == ()
+
+
 def test_few_points_are_not_judged() -> None:
     signals: Signals = make_signals([rate(COSINE[:5])])
     assert isinstance(lr_anomaly.detect(signals, PARAMS), NotApplicable)
@@ -152,3 +160,64 @@ def test_cuts_on_a_plateau_are_what_they_are_for() -> None:
     held = np.where(epochs < 30, 1e-3, 1e-3 * 0.1 ** ((epochs - 27) // 3))
     loss = make_curve(rested, step=epochs, series_id=1)
     assert not findings(rate(held, step=epochs), loss, config=PLATEAU)
+
+
+STEPS = np.arange(4000.0)
+CUT_SHORT = {
+    "exponential": 0.985**STEPS,
+    "fast exponential": 0.9**STEPS,
+    "steps": 0.1 ** (STEPS // 40),
+    "milestones": 0.1 ** ((STEPS >= 60) * 1.0 + (STEPS >= 90)),
+    "cosine": 0.5 * (1 + np.cos(np.pi * STEPS / 30)),
+}
+
+
+@pytest.mark.parametrize("every", [1, 10])
+@pytest.mark.parametrize("shape", CUT_SHORT)
+def test_a_schedule_of_epochs_that_is_stepped_with_every_batch(shape: str, every: int) -> None:
+    value, step = 3e-3 * CUT_SHORT[shape][::every], STEPS[::every]
+    flat = make_curve(2 + 0.05 * np.random.default_rng(1).standard_normal(len(step)), step=step, series_id=1)
+    found = findings(rate(value, step=step), flat)
+    assert len(found) == 1
+    assert (found[0].onset_step or 0) <= 200
+
+
+def test_it_is_told_where_the_decay_would_end_by_epochs() -> None:
+    value, epoch = 3e-3 * 0.985**STEPS, STEPS / 200
+    (found,) = findings(rate(value, step=STEPS), make_curve(epoch, "epoch", step=STEPS, series_id=1))
+    assert "x0.985 a step; once an epoch it would end at 0.00222" in found.summary
+
+
+EPOCH = STEPS // 200
+BY_PLAN = {
+    "exponential to 1e-4": 1e-4 ** (STEPS / 4000),
+    "exponential by epochs": 0.4**EPOCH,
+    "three cuts": 0.1 ** (STEPS // 1000),
+    "triangles": 0.01 + np.abs((STEPS / 50) % 2 - 1),
+    "six waves": 0.5 * (1 + np.cos(12 * np.pi * STEPS / 4000)),
+    "restarts": 0.5 * (1 + np.cos(np.pi * (STEPS % 100) / 100)) + 1e-3,
+    "rate finder first": np.where(STEPS < 150, 1e-6 * 1.1 ** np.minimum(STEPS, 150), 1e-3),
+    "decay to a floor": np.maximum(0.5 * (1 + np.cos(np.pi * np.minimum(STEPS / 2000, 1))), 1e-2),
+}
+
+
+@pytest.mark.parametrize("every", [1, 10])
+@pytest.mark.parametrize("shape", BY_PLAN)
+def test_long_decays_and_cycles_are_silent(shape: str, every: int) -> None:
+    assert not findings(rate(1e-3 * BY_PLAN[shape][::every], step=STEPS[::every]))
+
+
+def test_a_loss_that_does_not_mind_the_decay_is_silent() -> None:
+    """The rate may be that of a part of the model."""
+    falling = make_curve(1 + 3 * np.exp(-STEPS / 1500), step=STEPS, series_id=1)
+    assert not findings(rate(3e-3 * 0.985**STEPS, step=STEPS), falling)
+
+
+@given(
+    st.lists(st.floats(0, 1e308, allow_subnormal=True), min_size=10, max_size=60),
+    st.integers(1, 50),
+)
+def test_any_rate_is_judged_without_failing(value: list[float], every: int) -> None:
+    step = every * np.arange(len(value))
+    for found in findings(rate(np.array(value), step=step)):
+        assert found.onset_step in step

@@ -4,7 +4,8 @@ What it detects:
     A rate of zero while training goes on; a climb to half as much again as the warmed-up peak; a reset in mid-course
     (it falls at once and warms up again) or a jump upwards that no regular restart explains; a warm-up that begins anew
     over and over; a declared decay that never comes, or that turns and climbs back up; cuts at even distances down to
-    next to nothing while the loss was improving before each of them.
+    next to nothing while the loss was improving before each of them; a decay that is over long before the log is, or a
+    cosine that swings up and down all along: schedules planned in epochs that are stepped with every batch.
 
 Why it matters:
     Where the schedule is wrong, whatever the loss does next is its effect. Where the loss does nothing, the run is
@@ -16,8 +17,10 @@ Evidence:
 
 False positives:
     Warm-up in steps, step decays, warm-up-stable-decay, cosine to zero, cyclic rates and warm restarts from their low
-    end, a few first steps at zero while a scaler searches, a range test (the rate grows over the whole log). A break at
-    a process restart is resume-discontinuity.
+    end, a few first steps at zero while a scaler searches, a range test (the rate grows over the whole log). An
+    exponential decay that leaves a thousandth or more at half of the log, or that moves once an epoch, a decay that the
+    loss does not mind, and cuts on a plateau are their owner's choice. A break at a process restart is
+    resume-discontinuity.
 
 Example:
     At step 650 the rate falls from 9e-4 to 3e-5 and warms up to 3e-3 a second time.
@@ -37,17 +40,22 @@ from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome, Recovery
 from trainforensics.signals import Curve, Signals
+from trainforensics.signals.batch import batch_size
 from trainforensics.signals.curve import Ints
+from trainforensics.signals.departure import loss_falls_after
 from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.precursors import excursions_of
 from trainforensics.signals.restarts import restarts
 from trainforensics.signals.schedule import (
     FEWEST,
     FEWEST_CUTS,
+    HUGE,
     ScheduleFault,
     climb_back,
     even_cuts,
     schedule_faults,
+    spent,
+    swings,
     warmed_up,
 )
 
@@ -56,7 +64,7 @@ GROWN = 1.25  # least growth of a batch that a rate may follow, and the slack of
 META = Meta(
     kind=KINDS["lr-anomaly"],
     needs=("learning_rate",),
-    uses=("train_loss", "val_loss", "batch_size"),
+    uses=("train_loss", "val_loss", "batch_size", "tokens_seen", "epoch"),
     params=(
         Param("decayed", 0.03, "share by which a declared cosine or linear decay must have fallen at half its length"),
         Param("spent", 1e-3, "of its peak: a rate cut so far in the first half of a log learns nothing more"),
@@ -81,7 +89,7 @@ _PLANNED = (
 def detect(signals: Signals, params: Params) -> Outcome:
     """One finding per fault of the schedule."""
     curve = signals.curve("learning_rate")
-    points = curve.only_finite() if curve is not None else None
+    points = curve.take(np.abs(curve.value) < HUGE) if curve is not None else None
     if points is None or len(points) < FEWEST:
         return NotApplicable(f"fewer than {FEWEST} finite learning rates", "log the learning rate with the loss")
     borders = [restart.step for restart in restarts(signals)]
@@ -92,9 +100,12 @@ def detect(signals: Signals, params: Params) -> Outcome:
         and not _follows_batch(signals, points, fault)
     ]
     if not faults:
-        faults = [f for f in (_climbs_back(signals, points), _cut_in_vain(signals, points, params)) if f is not None][
-            :1
-        ]
+        judges = (
+            _climbs_back(signals, points),
+            _stepped_per_batch(signals, points, params),
+            _cut_in_vain(signals, points, params),
+        )
+        faults = [fault for fault in judges if fault is not None][:1]
     findings = [_finding(signals, points, fault) for fault in faults]
     if not faults and (undecayed := _never_decays(signals, points, params)) is not None:
         findings.append(undecayed)
@@ -103,7 +114,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
 
 def _follows_batch(signals: Signals, points: Curve, fault: ScheduleFault) -> bool:
     """Whether the rate climbs as the batch grows, by its factor or the square root of it."""
-    batch = signals.curve("batch_size")
+    batch = batch_size(signals)
     if batch is None or fault.what not in ("climb", "jump") or fault.before <= 0:
         return False
     first, last = batch.at(int(points.step[max(0, fault.onset - 1)])), batch.at(int(points.step[fault.end]))
@@ -132,6 +143,11 @@ def _finding(signals: Signals, points: Curve, fault: ScheduleFault) -> Finding:
         f"{fault.after:.3g}",
         "cuts": f"is cut at step {onset} and at even distances from there on, from {fault.before:.3g} to "
         f"{fault.after:.3g}, although the loss was improving each time",
+        "spent": f"is down to a tenth of its peak {fault.before:.3g} at step {onset} and ends at {fault.after:.3g}: "
+        "its decay is over long before the log is, as if planned in epochs and stepped with every batch"
+        + _by_epochs(signals, fault),
+        "swings": f"swings between {fault.before:.3g} and {fault.after:.3g} as a cosine, from step {onset} on up again "
+        "and again, as if planned in epochs and stepped with every batch",
         "jump": f"jumps from {fault.before:.3g} to {fault.after:.3g} at step {onset}",
     }[fault.what]
     follows = _loss_follows(signals, before, end)
@@ -156,6 +172,17 @@ def _finding(signals: Signals, points: Curve, fault: ScheduleFault) -> Finding:
         summary=f"{points.name} {text}" + ("; the loss follows" if follows is not None else ""),
         evidence=tuple(evidence),
     )
+
+
+def _by_epochs(signals: Signals, fault: ScheduleFault) -> str:
+    """Where a geometric decay would end if its factor stood for an epoch; empty where the log does not count them."""
+    epochs = signals.curve("epoch")
+    if fault.factor == 1:
+        return ""
+    each = f" (x{fault.factor:.4g} a step"
+    if epochs is None or not len(epochs) or not np.isfinite(epochs.value[-1]):
+        return each + ")"
+    return f"{each}; once an epoch it would end at {fault.before * fault.factor ** epochs.value[-1]:.3g})"
 
 
 def _loss_follows(signals: Signals, start: int, end: int) -> Evidence | None:
@@ -183,11 +210,23 @@ def _declared(signals: Signals, what: re.Pattern[str]) -> str | None:
 
 def _climbs_back(signals: Signals, points: Curve) -> ScheduleFault | None:
     """A declared single decay that turns: the schedule is stepped more often than it was planned for."""
-    declared = _declared(signals, _DECAYS)
+    return climb_back(points) if _declared(signals, _DECAYS) and _single_decay(signals) else None
+
+
+def _single_decay(signals: Signals) -> bool:
+    """Whether no cycles are declared; half a cycle is the way down."""
     cycles = signals.config.get("num_cycles")
-    if declared is None or _CYCLES.search(declared) or (isinstance(cycles, int | float) and cycles > 0.5):
-        return None  # half a cycle is the way down
-    return climb_back(points)
+    return _declared(signals, _CYCLES) is None and not (isinstance(cycles, int | float) and cycles > 0.5)
+
+
+def _stepped_per_batch(signals: Signals, points: Curve, params: Params) -> ScheduleFault | None:
+    """A schedule that was planned in epochs and goes on with every batch: over too soon, or swinging all along."""
+    fault = spent(points)
+    if fault is not None and _declared(signals, _PLATEAU) is None:
+        nothing = fault.onset + np.flatnonzero(points.value[fault.onset :] <= params["spent"] * fault.before)
+        falls = len(nothing) > 0 and loss_falls_after(signals, int(points.step[nothing[0]]))
+        return None if falls else fault
+    return swings(points) if _single_decay(signals) else None
 
 
 def _cut_in_vain(signals: Signals, points: Curve, params: Params) -> ScheduleFault | None:
