@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -10,8 +11,9 @@ from trainforensics.model import Recovery, Series
 from trainforensics.signals.curve import Curve, Floats
 from trainforensics.signals.departure import knee
 from trainforensics.signals.excursions import Excursion, excursions
+from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.run import Signals
-from trainforensics.signals.stretches import lasting_start, middle
+from trainforensics.signals.stretches import at_steps, lasting_start, middle
 
 MIN_POINTS = 20
 START_SHARE, START_POINTS = 0.05, 10  # of the log: warm-up moves gradients by itself
@@ -53,7 +55,8 @@ class Collapse:
     """A gradient norm that is next to nothing from index `first` of `curve` on while the loss stands still.
 
     `before` is the norm's earlier level (NaN where it was tiny from the start), `level` the one since, `loss` the loss
-    meanwhile. `layers`: the layers that get no gradient while others do; empty where the whole norm is meant.
+    meanwhile, or the reward where one is what the run maximises (`aim` says which). `layers`: the layers that get no
+    gradient while others do; empty where the whole norm is meant.
     """
 
     curve: Curve
@@ -62,6 +65,7 @@ class Collapse:
     level: float
     loss: float
     layers: tuple[Series, ...] = ()
+    aim: Literal["loss", "reward"] = "loss"
 
 
 def explosions(signals: Signals) -> tuple[Explosion, ...]:
@@ -198,6 +202,8 @@ def loss_fell(signals: Signals, explosion: Explosion) -> bool:
 
 def collapse(signals: Signals) -> Collapse | None:
     """The gradient norm, or that of some layers, is next to nothing to the end of the log; None where it is not."""
+    if signals.has("reward"):
+        return signals.derive(("collapse of a policy's gradient",), lambda: _policy_collapse(signals))
     return signals.derive(("collapse",), lambda: _collapse(signals) or _layer_collapse(signals))
 
 
@@ -237,6 +243,38 @@ def _collapse(signals: Signals) -> Collapse | None:
     return Collapse(curve, first, float("nan") if from_start else early, level, loss)
 
 
+@np.errstate(all="ignore")
+def _policy_collapse(signals: Signals) -> Collapse | None:
+    """A gradient norm of exactly zero where rewards differ, the rate is up and the reward does not rise.
+
+    Equal rewards give no gradient, now and then or for long: they are no fault of the gradient.
+    """
+    curve = signals.curve("grad_norm")
+    if curve is None:
+        return None
+    curve = curve.take(curve.finite & (curve.value >= 0))
+    n, first = len(curve), lasting_start(curve.value < NOTHING, NO_EXCEPTION)
+    if first is None or n - first < max(MIN_POINTS, n // 10):
+        return None
+    step, since = int(curve.step[first]), curve.step[first:]
+    reward, rate = signals.curve("reward"), signals.curve("learning_rate")
+    if reward is None or (rate is not None and not middle(at_steps(rate, since)) > 0):
+        return None
+    value = reward.value[reward.finite & (reward.step >= step)]
+    spread = signals.curve("reward_std")
+    alive = np.diff(value) != 0 if spread is None else at_steps(spread, since) > 0
+    third = len(value) // 3
+    if third < FEWEST_THIRD or np.mean(alive) < ALIVE:
+        return None
+    rise = float(np.median(value[-third:]) - np.median(value[:third]))
+    if rise > CLEAR * 1.2533 * robust_sigma(np.diff(value)) / np.sqrt(third):
+        return None
+    before = float(np.median(curve.value[:first])) if first >= FEWEST_THIRD else float("nan")
+    return Collapse(curve, first, before, 0.0, float(np.median(value)), aim="reward")
+
+
+NOTHING, NO_EXCEPTION = 1e-30, 0.99  # a norm of zero, or of what single precision leaves of it; share of the points
+ALIVE, FEWEST_THIRD, CLEAR = 0.9, 5, 2.0  # share of steps with unequal rewards; points; standard errors
 TINY = 1e-4  # the band practitioners use; the run's own history must agree
 FAR_BELOW = 100.0
 CONVERGED = 0.1  # of its first level: a loss this low may well have small gradients

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from factories import make_curve, make_signals
 
 from trainforensics.detectors.gradients import vanishing_gradient
@@ -66,3 +67,27 @@ def test_rewards_decide_in_reinforcement_learning() -> None:
         {"train_loss": 1e-5 * RNG.standard_normal(N), "grad_norm": np.zeros(N), "reward": np.ones(N)}
     )
     assert isinstance(vanishing_gradient.detect(signals, {}), Clear)
+
+
+def policy(norm: np.ndarray, spread: np.ndarray | None = None, gain: float = 0.0) -> Signals:
+    reward = 0.4 + 0.04 * RNG.standard_normal(N) + np.linspace(0, gain, N)
+    given = {"train_loss": 1e-8 * RNG.standard_normal(N), "grad_norm": norm, "reward": reward}
+    return make_signals(given | ({} if spread is None else {"reward_std": spread}))
+
+
+@pytest.mark.parametrize("start", [0, 200])
+def test_a_policy_whose_gradient_never_arrives(start: int) -> None:
+    norm = np.where(np.arange(N) < start, 0.3, 0.0)
+    for spread in (None, 0.25 + 0.01 * RNG.standard_normal(N)):
+        (found,) = fires(policy(norm, spread)).findings
+        assert found.onset_step == start + 1
+        assert "while the reward stays at" in found.summary
+
+
+def test_equal_rewards_have_no_gradient_by_right() -> None:
+    dull = RNG.random(N) < 0.9
+    now_and_then = policy(np.where(dull, 0.0, 0.2), np.where(dull, 0.0, 0.3))
+    solved = policy(np.where(np.arange(N) < 300, 0.2, 0.0), np.where(np.arange(N) < 300, 0.3, 0.0))
+    learning = policy(np.zeros(N), np.full(N, 0.3), gain=0.5)  # the norm is not that of what learns
+    for signals in (now_and_then, solved, learning):
+        assert isinstance(vanishing_gradient.detect(signals, {}), Clear)

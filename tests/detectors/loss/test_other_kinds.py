@@ -127,6 +127,22 @@ class TestPlateau:
         assert isinstance(outcome, Fired)
         assert outcome.findings[0].onset_step == 121
 
+    @pytest.mark.parametrize("peak", [1e-9, 2e-8, 8e-8])
+    def test_fires_under_a_rate_that_trains_nothing(self, peak: float) -> None:
+        cosine = peak * np.minimum(np.arange(1, 301) / 20, 0.55 + 0.45 * np.cos(np.arange(300) / 96))
+        loss = np.log(64) + self.noise()
+        outcome = run(plateau, make_signals({"train_loss": loss, "learning_rate": cosine}))
+        assert isinstance(outcome, Fired)
+        assert "the learning rate never exceeds" in outcome.findings[0].summary
+        quiet = (
+            {"train_loss": loss, "learning_rate": 20 * cosine / peak * 1e-7},
+            {"train_loss": loss - np.linspace(0, 0.2, 300), "learning_rate": cosine},
+            {"train_loss": loss, "learning_rate": np.linspace(0, peak, 300)},
+            {"train_loss": loss, "learning_rate": cosine, "reward": self.noise()},
+        )
+        for curves in quiet:
+            assert isinstance(run(plateau, make_signals(curves)), Clear)
+
     def test_fires_where_pairs_are_matched_at_random(self) -> None:
         loss = np.log(128) + 0.5 * np.exp(-np.arange(300) / 3) + 0.1 * self.noise()
         scale = np.full(300, 14.3)

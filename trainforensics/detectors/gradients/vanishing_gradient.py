@@ -3,6 +3,7 @@
 What it detects:
     A gradient norm that is persistently tiny, or exactly zero, with a loss that stands still above what it could reach;
     where norms are logged per layer, layers that get no gradient while others do and the loss is at its first level.
+    Where a reward is maximised: a norm of exactly zero although rewards differ, and a reward that does not rise.
 
 Why it matters:
     The weights no longer move. Deep saturating networks starve their first layers; a detached or frozen graph starves
@@ -13,7 +14,8 @@ Evidence:
 
 False positives:
     A loss that has fallen by more than a decade has small gradients by right, a loss that still falls learns. Layers at
-    exactly zero are frozen on purpose. A loss that stands at exactly one number is reported as such.
+    exactly zero are frozen on purpose. Groups of equal rewards have no gradient, and a solved task has no other. A loss
+    that stands at exactly one number is reported as such.
 
 Example:
     The gradient of the first of nine sigmoid layers is 1e-7, of the last 0.6; the loss stays at ln 10.
@@ -43,7 +45,7 @@ def detect(signals: Signals, params: Params) -> Outcome:  # noqa: ARG001
     """Report a gradient that is next to nothing beside a loss that stands still."""
     if not signals.has("grad_norm"):
         return NotApplicable("no gradient norm is logged", "the gradient norm, per layer where possible")
-    if signals.has("reward") or stuck(signals) is not None or any(e.kind == "nan-onset" for e in nonfinite(signals)):
+    if stuck(signals) is not None or any(e.kind == "nan-onset" for e in nonfinite(signals)):
         return Clear()
     fallen = collapse(signals)
     if fallen is None or (not fallen.layers and not np.isnan(fallen.before) and low_precision(signals)):
@@ -53,6 +55,7 @@ def detect(signals: Signals, params: Params) -> Outcome:  # noqa: ARG001
 
 def _finding(fallen: Collapse) -> Finding:
     curve, step = fallen.curve, int(fallen.curve.step[fallen.first])
+    aim = "train_loss" if fallen.aim == "loss" else fallen.aim
     names = [series.layer or series.name for series in fallen.layers]
     if names:
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
@@ -62,7 +65,7 @@ def _finding(fallen: Collapse) -> Finding:
         text = f"{curve.name} is {fallen.level:.2g} from step {step} on"
     else:
         text = f"{curve.name} falls from {fallen.before:.3g} to {fallen.level:.2g} at step {step}"
-    text = f"{text[0].upper()}{text[1:]} while the loss stays at {fallen.loss:.4g}."
+    text = f"{text[0].upper()}{text[1:]} while the {fallen.aim} stays at {fallen.loss:.4g}."
     expected = None if np.isnan(fallen.before) else fallen.before
     return Finding(
         kind="vanishing-gradient",
@@ -77,6 +80,6 @@ def _finding(fallen: Collapse) -> Finding:
         scope=Scope(layer=names[0] if names else None),
         evidence=(
             Evidence(curve.name, step, fallen.level, expected, "gradient norm since"),
-            Evidence("train_loss", step, fallen.loss, None, "level of the loss since, which does not fall"),
+            Evidence(aim, step, fallen.loss, None, f"level of the {fallen.aim} since, which does not improve"),
         ),
     )

@@ -2,7 +2,8 @@
 
 What it detects:
     A training loss without any trend over at least a third of the run, together with a reason why it should have one: a
-    learning rate of zero, or a loss that stands at the value of guessing at random although the learning rate is up.
+    learning rate of zero, one that never came near any that trains, or a loss that stands at the value of guessing at
+    random although the learning rate is up.
 
 Why it matters:
     Steps are paid for and teach nothing: an optimiser that does not step, a frozen graph, a schedule that ended early.
@@ -13,13 +14,14 @@ Evidence:
 False positives:
     Converged runs and the tail of a decayed schedule are flat too; objectives that are flat by nature (diffusion,
     policy gradients, preference losses during warm-up) have noise but no value of chance. Flatness alone raises
-    nothing.
+    nothing. Policies and preferences are tuned at rates of 1e-7 and below, and their losses need not fall.
 
 Example:
     `loss stays at 2.303 = ln 10 from step 0 to 690 while the learning rate is 1e-3`
 
 Parameters:
-    span: share of the run that must be flat. near: relative distance from the value of chance.
+    span: share of the run that must be flat. near: relative distance from the value of chance. timid: the highest rate
+    of a run that never had one to train with.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ from trainforensics.signals.task import adversarial, vocabulary
 MIN_POINTS, FEW_POINTS = 30, 10  # of a span with a learning rate of zero; of a whole run at chance
 CLEAR = 2.0  # standard errors: less is no trend
 ZERO_RATE = 1e-3  # of the highest learning rate
+UNSEEN = 0.25  # widths of the point-to-point noise: a fall that no eye sees
 PAIRS_NEAR = 0.003  # the loss of random pairs stands at ln of the batch size to three digits
 TWO_NEAR = 0.005  # nats; every point: preference losses begin there and move on, noise of small batches is wider
 CLIMBING = 1.2  # of the median of its second half: a rate that ends higher is still warming up
@@ -46,10 +49,11 @@ COMMON_CLASSES = (10, 100, 1000)  # of the usual classification sets, where the 
 META = Meta(
     kind=KINDS["plateau"],
     needs=("train_loss",),
-    uses=("learning_rate", "logit_scale"),
+    uses=("learning_rate", "logit_scale", "reward", "kl"),
     params=(
         Param("span", 1 / 3, "shorter flat stretches occur between learning-rate drops"),
         Param("near", 0.02, "initial logits move the loss of chance by 1-2 %"),
+        Param("timid", 1e-7, "below all that supervised training uses; 1e-6 is the low end of fine-tuning"),
     ),
 )
 
@@ -66,6 +70,8 @@ def detect(signals: Signals, params: Params) -> Outcome:
     start = _stopped(loss, rate, params["span"])
     if start is not None:
         return Fired((_finding(loss, start, "the learning rate is zero there", 0.0),))
+    if rate is not None and (peak := _timid(signals, loss, rate, params["timid"])) is not None:
+        return Fired((_finding(loss, 0, f"the learning rate never exceeds {peak:.2g}", 0.0),))
     chance = _chance(signals, loss, params["near"])
     if chance is not None and (rate is None or _raised(rate)):
         return Fired((_finding(loss, 0, f"{chance:.4g} is the loss of guessing at random", chance),))
@@ -94,6 +100,18 @@ def _stopped(loss: Curve, rate: Curve | None, span: float) -> int | None:
         return None
     decayed = start > 0 and rate.value[at[start - 1]] < 0.1 * rate.value.max()
     return None if decayed else start
+
+
+def _timid(signals: Signals, loss: Curve, rate: Curve, bound: float) -> float | None:
+    """The highest learning rate, where it lies below the bound and the loss ends where it began."""
+    peak = float(np.nanmax(rate.value, initial=0.0))
+    if not 0 < peak < bound or len(loss) < MIN_POINTS or signals.has("reward") or signals.has("kl"):
+        return None
+    third = len(loss) // 3
+    fall = float(np.median(loss.value[:third]) - np.median(loss.value[-third:]))
+    unseen = UNSEEN * robust_sigma(np.diff(loss.value)) / math.sqrt(2)
+    flat = fall < unseen or _change(loss.value) > -CLEAR
+    return peak if flat and not _warming_up(signals) else None
 
 
 def _chance(signals: Signals, loss: Curve, near: float) -> float | None:

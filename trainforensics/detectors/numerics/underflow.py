@@ -64,7 +64,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
     text = (
         f"{curve.name} falls from {fallen.before:.3g} to {fallen.level:.2g} at step {step} in low precision ({scaled}) "
     )
-    text += f"while the loss stays at {fallen.loss:.4g}."
+    text += f"while the {fallen.aim} stays at {fallen.loss:.4g}."
     evidence = (
         Evidence(curve.name, step, fallen.level, fallen.before, "gradient norm since, against the level before"),
     )
