@@ -399,6 +399,18 @@ NO_TRAINING = {
     "asides": "A better model was found (reward: 2.5)\nA better model was found (reward: 3.5)\n",
     "a list of pairs": "[1, 0.05]\n[2, 0.04]\n[3, 0.03]\n",
     "a table of counts": "10 | 12 | 13\n20 | 22 | 23\n",
+    "settings with a count among them": "train:\n  batch_size: 64\n  steps: 10000\n  weight_decay: 0.1\n  warmup: 2\n",
+    "benchmark of batch sizes": "".join(f"batch {2**i} latency {i}.5 ms throughput {i * 100}.2\n" for i in range(6)),
+    "times of steps that rise": "".join(f"step {i} took 2.{i} seconds\n" for i in range(6)),
+    "instructions": "".join(f"Step {i}: copy file{i}.txt ({i}.5 MB)\n" for i in range(1, 7)),
+    "an image's build": "".join(f"Step {i}/12 : RUN pip install a=={i}.0\n ---> Running in 1b{i}\n" for i in range(6)),
+    "a table of hosts": "Device    tps    kB_read/s\nsda    1.12    12.3\nsdb    2.12    12.5\n",
+    "a table of models": "| model | epochs | lr |\n|---|---|---|\n| resnet18 | 90 | 0.1 |\n| resnet50 | 90 | 0.1 |\n",
+    "answers of a host": "".join(f"64 bytes from 1.1.1.1: icmp_seq={i} ttl=57 time={i}.12 ms\n" for i in range(6)),
+    "a search of settings": "".join(
+        f"[I 2024-05-01 10:00:0{i},123] Trial {i} finished with value: 0.{i}5 and parameters: {{'x': 0.{i}}}.\n"
+        for i in range(6)
+    ),
     "lifecycle alone": "[2022-09-23 19:31:01,023][__main__][INFO] - Starting training!\n[...] - Instantiating model\n",
 }  # fmt: skip
 

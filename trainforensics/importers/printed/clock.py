@@ -34,6 +34,7 @@ class Clock:
     _laps: int = 0
     _raw_epoch: int | None = None
     _lowest: int = 0
+    _apart: tuple[int, ...] = ()  # how far the rows of the epoch stood apart, first and last
     _offset: int = 0
     _row_step: int = 0
     _rows: int = 0
@@ -72,12 +73,20 @@ class Clock:
         if self._raw_epoch is None:
             self._lowest = raw
         elif epoch > self._raw_epoch and raw <= self._raw:
-            cadence = raw - self._lowest if raw > self._lowest else 1
+            cadence = raw - self._lowest if raw > self._lowest else self._regular
             self._offset += total or self._raw + (cadence if self._lowest == 0 else 0)
+            self._apart = ()
         elif epoch < self._raw_epoch:
-            self._offset = 0
+            self._offset, self._apart = 0, ()
+        elif raw > self._raw:
+            self._apart = (*self._apart[:1], raw - self._raw)
         self._raw_epoch, self._raw = epoch, raw
         return raw + self._offset
+
+    @property
+    def _regular(self) -> int:
+        """How far the next row would have stood from the last of an epoch: a last one out of step ends its epoch."""
+        return self._apart[0] if self._apart and self._apart[0] == self._apart[-1] else 1
 
     def iterated(self, iteration: int, total: int, epoch: int | None) -> int:
         """The step of a record that counts iterations within an epoch: completed ones are added."""

@@ -10,9 +10,9 @@ from trainforensics.importers.printed.tokens import NUMBER, TIME, TOKEN, Prefix
 
 # Looser than a number, for speed: whatever else matches is found out when it is converted.
 _NUMBER = {True: r"([-+\d.,eEnaNiIfFtTyokKMGB]+(?:\(ind\))?)", False: r"([-+\d.eEnaNiIfFtTyokKMGB]+)"}
-_SHARE = r"(\d+)\s*/\s*(\d+)"
+_SHARE = r"(\d+)(?:\s*/\s*|\s+of\s+)(\d+)"
 _BLANKS_OR_DIGITS = re.compile(r"(\d+(?:[.,:]\d+)*|\s+)")
-_ANY = {"time": TIME, "duration": r"(?:\d+ days?,? )?[\d:.]+"}
+_ANY = {"time": TIME, "duration": r"(?:\d+ days?,? )?[\d:.]+(?:[dhms](?: ?[\d.]+[hms])*)?"}
 
 
 def expression(
@@ -23,7 +23,7 @@ def expression(
     The digits of the prefix, which ends at `start`, are free too. `whole`: nothing may follow.
     """
     slots = [
-        (item.start, item.end, _SHARE if item.share else _NUMBER[line[item.end : item.end + 1] != ","])
+        (item.start, item.end, _SHARE if item.share else _NUMBER[_may_hold_commas(line, item)])
         for item in items
         if not item.skipped
     ]
@@ -38,6 +38,11 @@ def expression(
     return re.compile("".join([*parts, _in_record(line[at:end]), r"\s*$" if whole else ""]))
 
 
+def _may_hold_commas(line: str, item: Item) -> bool:
+    """Whether a comma may be part of a number: none follows it, or it holds one."""
+    return line[item.end : item.end + 1] != "," or "," in line[item.start : item.end]
+
+
 def _in_prefix(text: str) -> str:
     return "".join(
         r"\s*" if piece.isspace() else r"[\d.,:]+" if piece[:1].isdigit() else re.escape(piece)
@@ -49,7 +54,7 @@ def _in_record(text: str) -> str:
     """Digits that belong to a name ("top5") stay; numbers that stand alone are free."""
     parts, at = [], 0
     for token in TOKEN.finditer(text):
-        free = _ANY.get(token.lastgroup or "", rf"(?:{NUMBER}[\w%/]*|None|[\d/ ]+)")
+        free = _ANY.get(token.lastgroup or "", rf"(?:{NUMBER}[\w%/]*|None|[\d/ of]+)")
         parts += [_literal(text[at : token.start()]), free]
         at = token.end()
     return "".join([*parts, _literal(text[at:])])

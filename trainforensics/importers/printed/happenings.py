@@ -164,6 +164,7 @@ class Happenings:
 
     source: str
     naive: bool = False  # whether their times state no zone
+    found: bool = False  # whether the last line that was looked at says that something happened, even if again
     _waiting: list[tuple[Event, int | None]] = field(default_factory=list)  # with the step seen before
     _open: dict[int | None, _Traceback] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
@@ -172,20 +173,27 @@ class Happenings:
 
     def look(self, text: str, line: int, step: int | None) -> Iterator[Event]:
         """What a line of text says happened, `step` being the last one seen."""
-        low = text.lower()
-        if not self._open and not any(stem in low for stem in _STEMS):
+        speaks = _speaks(text)
+        self.found = bool(self._open)
+        if not (speaks or self._open):
             return
         prefix = prefix_of(text)
         rank = int(text[slice(*prefix.rank)]) if prefix.rank else None
         body = text[prefix.end :]
         if _TRACEBACK in body:
             self._open.setdefault(rank, _Traceback(line))
+            self.found = True
             return
         if rank in self._open and (ended := self._trace(rank, body)) is not None:
             yield from self._event(ended[1], text, ended[0], step, rank, trace=True)
             return
-        if rank not in self._open and any(stem in low for stem in _STEMS):
+        if rank not in self._open and speaks:
             yield from self._event(text, text, line, step, rank)
+
+    @property
+    def traces(self) -> bool:
+        """Whether a traceback is open."""
+        return bool(self._open)
 
     @property
     def waits(self) -> bool:
@@ -225,6 +233,7 @@ class Happenings:
         kind = next((k for k, words, pattern in _KINDS if any(w in low for w in words) and pattern.search(said)), None)
         if trace and kind not in {"oom", "nccl-timeout", "hardware", "node-lost", "checkpoint-failed"}:
             kind = "traceback"
+        self.found |= kind is not None
         if kind is None or (kind not in _ALWAYS and self._told(kind, said)):
             return
         prefix = prefix_of(text)
@@ -262,6 +271,11 @@ class Happenings:
         if len(self._counts) > 10_000:
             self._counts.clear()
         return count > (1 if kind == "warning" else _REPEATS)
+
+
+def _speaks(text: str) -> bool:
+    low = text.lower()
+    return any(stem in low for stem in _STEMS)
 
 
 def _at(event: Event, step: int | None) -> Event:

@@ -18,9 +18,11 @@ _STEPS = (
      "outer_iter", "outer_step"),
     ("num_updates", "n_updates", "nupdates", "updates", "update", "num_update", "up."),
     ("tick",),
-    ("batch", "ba", "batches", "minibatch", "mb"),
+    ("batch", "ba", "batches", "minibatch", "mb", "batch_idx", "batch_index"),
     ("timesteps", "timestep", "env_step", "env_steps", "timesteps_so_far", "timestepssofar", "totalenvinteracts"),
     ("episode", "episodes"),
+    ("round", "rounds", "generation", "gen"),
+    ("counter",),
 )  # fmt: skip
 STEP_TRUST = {name: trust for trust, names in enumerate(_STEPS) for name in names}
 # Words for a part of the data, and whether it is held out.

@@ -56,5 +56,45 @@ class Pace:
             self._rows.clear()
 
 
+@dataclass(slots=True)
+class Order:
+    """Whether printed dictionaries take their step from the bar drawn after them or, where none redraws it, before.
+
+    The bar stands behind a row where it is drawn again when the row was written. Rows come at regular steps, so the
+    second stands at twice the step of the first: the bars of which that is true, and not of the others, tell.
+    """
+
+    before: bool = False
+    _known: bool = False
+    _rows: list[tuple[Shape, int, int, int]] = field(default_factory=list)  # with the bar before and the one after
+
+    def printed(self, shape: Shape, count: int) -> None:
+        """A row of a shape was printed, and the bar drawn last stands at a count."""
+        if not self._known:
+            self._rows.append((shape, len(shape.steps) - 1, count, 0))
+
+    def drawn(self, shape: Shape, count: int) -> None:
+        """The bar was drawn after the last row of a shape."""
+        if not self.before:
+            shape.steps[-1] = count
+        if not self._known and self._rows:
+            self._rows[-1] = (*self._rows[-1][:3], count)
+            self._decide()
+
+    def taken(self) -> None:
+        """The rows so far can no longer be changed."""
+        self._rows.clear()
+
+    def _decide(self) -> None:
+        if len(self._rows) < 2:
+            return
+        (_, _, before, after), (_, _, second_before, second_after) = self._rows[:2]
+        self._known = True
+        self.before = second_before == 2 * before > 0 and second_after != 2 * after
+        for shape, at, count, _ in self._rows if self.before else ():
+            shape.steps[at] = count
+        self._rows.clear()
+
+
 def _results(shape: Shape) -> set[str]:
     return {name for name in shape.names if roles.resolve(name).role in RESULT_ROLES}

@@ -11,13 +11,14 @@ from trainforensics.importers.base import Config, Record, Source, naive_times
 from trainforensics.importers.printed.bars import PLAIN_BAR, Bar, endless_bar, find_bar, worded_bar
 from trainforensics.importers.printed.clock import Clock
 from trainforensics.importers.printed.happenings import Happenings
-from trainforensics.importers.printed.pace import Pace
+from trainforensics.importers.printed.pace import Order, Pace
 from trainforensics.importers.printed.points import Collector
 from trainforensics.importers.printed.settings import settings_of
 from trainforensics.importers.printed.shapes import Shape, learn
 from trainforensics.importers.printed.tables import Tables
 from trainforensics.importers.printed.text import Listing, pieces, plain
 from trainforensics.importers.printed.tokens import number_of
+from trainforensics.importers.printed.wordings import in_english, other_words
 from trainforensics.importers.rows.axes import logging_interval, logging_interval_beside
 from trainforensics.model import Event
 
@@ -25,12 +26,17 @@ from trainforensics.model import Event
 _WORDS = (
     "step", "iter", "epoch", "batch", "update", "s:", "train", "test", "val", "[", "loss", "acc", "ppl", "perplexity",
     "bpb", "bpc", "score", "reward", "norm", "error", "mse", "nll", "entropy", "cost", "episode", "up.", "@", "sec",
-    "time", " l=",
+    "time", " l=", "it ", "it:", "round", "gen", "tick", "i=", "rate",
 )  # fmt: skip
 _HINT = re.compile(
     r"(?:step|iter|ation|epoch|episode|batch|update|\bs|train|test|val|ba|it|\bup\.)s?['\"]?(?:\([a-z]+\))?[\s:=\[(#]{0,6}\d"
     r"|(?:loss|acc|ppl|perplexity|bp[bc]|score|reward|norm|error|mse|nll|entropy|cost|@\d)\w*['\"]?[\s:=(\[]{1,6}['\"]?[-+\d.ni]"
-    r"|^\s*\[\d+[\],]|^\s*\d+:\s+[-+\d.]|[a-z_)]\s?[:=]\s?[-+]?\d.*[a-z_)]\s?[:=]\s?[-+]?\d"
+    r"|\b(?:round|gen|generation|tick)\s?[:=]?\s*\d|^\s*\[\d+[\],]|^\s*\d+:\s+[-+\d.]|[a-z_)]\s?[:=]\s?[-+]?\d.*[a-z_)]\s?[:=]\s?[-+]?\d"
+)
+# What lines of unknown names begin with if they are records: "gd step 5 |", "it   20  total", "i=5 ".
+_LEADS = re.compile(
+    r"(?i:.{0,60}?\b(?:step|iter(?:ation)?|it|itr|epoch|round|gen(?:eration)?|tick|update|episode)\b|\s*[it](?==))"
+    r"\s*[:=#\[(]{0,2}\s*\d"
 )
 _SUMMARY_BEGINS = re.compile(r"\*{3,}\s*(?:train|eval|predict|test) metrics")
 _OPEN_DICTIONARY = re.compile(r"\{['\"][\w/ .@-]+['\"]:\s[^{}]*,\s*$")
@@ -40,7 +46,9 @@ _SUMMARY_LINE = re.compile(r"\s+\w+\s+=\s")
 _LONGEST_LEAD = 120  # of what stands before a record
 _NOT_RECORDS = ("wandb:", "Averaged stats")
 _CONTINUED = re.compile(r"Continuing training from global step (\d+)")
+_LONGEST_IDLE = 400
 _MOST_SHAPES, _MOST_FRONT, _MOST_UNKNOWN = 400, 8, 20_000
+_ENOUGH = 3  # lines whose count rises
 _TRIED = 60  # lines from which it is judged which of two counts tells rows apart
 _APART = 1.25
 _NUMBERS = re.compile(r"\d+")
@@ -70,6 +78,8 @@ class Reader:
     _held_out_bars: list[Shape] = field(default_factory=list)
     _latest: Shape | None = None  # whose last row the clock does not know yet
     _unknown: set[tuple[str, str]] = field(default_factory=set)
+    _idle: set[str] = field(default_factory=set)  # lines that said nothing, without their numbers
+    _undecided: bool = False  # the lines that would tell whether the last is a record lie in the next block
     _settings: dict[str, Any] = field(default_factory=dict)
     _events: list[Event] = field(default_factory=list)
     _bars: dict[int, int] = field(default_factory=dict)  # count by total
@@ -79,8 +89,10 @@ class Reader:
     _foreign: set[int] = field(default_factory=set)  # totals of bars that cannot be the training's
     _pace: Pace = field(default_factory=Pace)
     _bar_offset: int = 0
+    _bar_epoch: int | None = None  # which was under way when the bar was drawn last
     _ahead: int = 0  # steps by which the bar is ahead of the step that it declares
     _waiting: Shape | None = None  # its last row takes its step from the bar drawn next
+    _order: Order = field(default_factory=Order)
     _seq: int = 0
     _interval_known: bool = False
     _header: str = ""  # what counts in the line that said the step of the lines under it
@@ -118,11 +130,20 @@ class Reader:
                 if self._latest is not None:
                     self._catch_up()
                     self._stated = number - 1
+                if self._idle and self._is_idle(whole):
+                    continue
                 for piece in pieces(whole):
                     if piece and not piece.isspace():
                         self._line(piece, number)
                 alert = self._happenings.waits  # the next record must not be taken without thought
         yield from self._flush()
+
+    def _is_idle(self, line: str) -> bool:
+        """Whether a line says nothing: it differs in its numbers alone from one that said nothing."""
+        if len(line) > _LONGEST_IDLE or "%|" in line or _NUMBERS.sub("#", line) not in self._idle:
+            return False
+        return not (self._header or self._open or self._listing.inside or self._in_summary or self._tables.open
+                    or self._happenings.traces)  # fmt: skip
 
     def end(self) -> Iterator[Record]:
         """What only the end of the log decides."""
@@ -141,6 +162,7 @@ class Reader:
 
     def _flush(self) -> Iterator[Record]:
         self._pace.taken(self.clock.step or 0)
+        self._order.taken()
         yield from self._collector.take(self._known)
         yield from self._events
         self._events = []
@@ -196,10 +218,14 @@ class Reader:
             return self._dictionary(line, number)
         row = self._tables.line_of(line)
         if row is not None or (row := endless_bar(line)) is not None:
+            if not row:
+                self._idle.clear()  # its rows may have been idle before the header
             return row if row != line else ""
         if (bar := worded_bar(line)) is not None:
             self._bar(bar)
             return ""
+        if (said := other_words(line)) != line:
+            return said
         if (rest := self._learns(line, number)) is not None:
             return rest
         if self._header and not _LABELLED.match(line):
@@ -220,15 +246,21 @@ class Reader:
 
     def _text(self, line: str, number: int) -> None:
         """What a line that is no record says of events and settings."""
+        idle = not (self._header or self._undecided or self._in_summary or len(line) > _LONGEST_IDLE)
         self._events += self._happenings.look(line, number, self.clock.here)
-        if not self.records or "=" in line or " .." in line:
-            self._settings = {**settings_of(line, len(self._settings)), **self._settings}
+        if (not self.records or "=" in line or " .." in line) and (stated := settings_of(line, len(self._settings))):
+            self._settings = {**stated, **self._settings}
+            idle = False
         if (found := _CONTINUED.search(line)) is not None:
             self.clock.continued(int(found[1]))
+            idle = False
+        if idle and not self._happenings.found and len(self._idle) < _MOST_UNKNOWN:
+            self._idle.add(_NUMBERS.sub("#", line))
 
     def _learns(self, line: str, number: int) -> str | None:
         """What is left to read if a line begins with a record of a new shape; None if it does not."""
         self._in_summary = bool(_SUMMARY_BEGINS.search(line) or (self._in_summary and _SUMMARY_LINE.match(line)))
+        self._undecided = False
         low = line.lower()
         if self._in_summary or any(words in line[:_LONGEST_LEAD] for words in _NOT_RECORDS):
             return None
@@ -238,11 +270,18 @@ class Reader:
         if skeleton in self._unknown:
             return None
         learned = learn(line, header=self._header, counted=self.clock.step is not None)
+        if not (isinstance(learned, int) or (learned and learned.counted) or self._header) and _LEADS.match(line):
+            doubtful = learn(line, trust=True)
+            if isinstance(doubtful, Shape) and doubtful.step:
+                learned = doubtful if self._recurs(doubtful, number) else learned
+                self._undecided = learned is not doubtful and number - self._first > len(self._lines) - _TRIED
         if isinstance(learned, int) and 0 < learned < len(line):
             self._line(line[:learned], number)
             return line[learned:]
+        if isinstance(learned, Shape) and learned.setting and not self._recurs(learned, number, len(self._lines), 2):
+            learned = None
         if not isinstance(learned, Shape):
-            if len(self._unknown) < _MOST_UNKNOWN:
+            if len(self._unknown) < _MOST_UNKNOWN and not self._undecided:
                 self._unknown.add(skeleton)
             return None
         if learned.rival and learned.plain:
@@ -251,6 +290,19 @@ class Reader:
                 learned = finer
         self._add(learned)
         return line
+
+    def _recurs(self, shape: Shape, number: int, tried: int = _TRIED, enough: int = _ENOUGH) -> bool:
+        """Whether lines of a shape follow the one of a number, and their count rises."""
+        counts: list[int] = []
+        for line in self._lines[number - self._first :][:tried]:
+            for piece in pieces(line):
+                if (found := shape.pattern.match(piece)) is not None:
+                    counts.append(whole_number(found[shape.step]))
+                    if len(counts) > 1 and counts[-1] <= counts[-2]:
+                        return False
+                    if len(counts) == enough:
+                        return True
+        return False
 
     def _tells_apart(self, finer: str, coarse: str, number: int) -> bool:
         """Whether lines that share one of their counts are told apart by the other, from the line of a number on."""
@@ -262,6 +314,7 @@ class Reader:
 
     def _add(self, shape: Shape) -> None:
         self._listing.over, self._listing.inside = True, False
+        self._idle.clear()
         if shape.epoch and not (shape.step or shape.inner or shape.validation):
             finer = {name for known in self._known if known.step or known.inner for name in known.names}
             shape.rename({name: f"epoch/{name}" for name in finer})
@@ -289,6 +342,8 @@ class Reader:
             return
         self._append(shape, groups, step, again=bool(shape.inner and shape.validation))
         self._waiting = shape if shape.dictionary and shape.training and not shape.step else None
+        if self._waiting and self._bars:
+            self._order.printed(shape, step)
         if shape.dictionary and not shape.step:
             self._pace.note(shape)
         self._miss(shape, step, line)
@@ -385,14 +440,16 @@ class Reader:
             self._main_seen = True
             self._pace.drawn(bar.count)
             if self._waiting is not None and self._waiting.steps and bar.count >= self._waiting.steps[-1]:
-                self._waiting.steps[-1] = bar.count
+                self._order.drawn(self._waiting, bar.count)
             self.clock.step = bar.count
         elif self._main is None and not self.records:
             self.clock.step = bar.count
         self._waiting = None
         if said:
-            if bar.count < previous and previous >= _FINISHED * bar.total:
+            again = bar.count < previous or (bar.count == previous and self.clock.epoch != self._bar_epoch)
+            if again and previous >= _FINISHED * bar.total:
                 self._bar_offset += bar.total
+            self._bar_epoch = self.clock.epoch
             self._behind(bar, None)
 
     def _is_foreign(self, bar: Bar) -> bool:
@@ -415,15 +472,16 @@ class Reader:
     def _behind(self, bar: Bar, step: int | None) -> None:
         """The numbers of a bar are a record: of the step that it declares, else of the one that the bar counts."""
         found = None
+        postfix = bar.postfix if bar.postfix.isascii() else in_english(bar.postfix)
         for shape in self._held_out_bars if bar.held_out else self._train_bars:
-            found = shape.pattern.match(bar.postfix)
+            found = shape.pattern.match(postfix)
             if found is not None:
                 break
         else:
-            learned = learn(bar.postfix, bar=True)
+            learned = learn(postfix, bar=True)
             if not isinstance(learned, Shape):
                 return
-            shape, found = learned, learned.pattern.match(bar.postfix)
+            shape, found = learned, learned.pattern.match(postfix)
             shape.validation |= bar.held_out
             (self._held_out_bars if bar.held_out else self._train_bars).append(shape)
             self._known.append(shape)

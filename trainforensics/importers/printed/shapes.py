@@ -42,11 +42,11 @@ _TAGGED = re.compile(r"\w+[_\d]\w*")
 _EPOCH_MEANS = re.compile(r"(?:.*\|\s*train )?\|\s*epoch\s+\d+\s*\|")  # fairseq's line at the end of an epoch
 _SENTENCE = re.compile(r"['\"]|\.\s|\b(?:from|to|than|by|with|into)$", re.IGNORECASE)
 _METRIC = re.compile(
-    r"loss|reward|score|acc(?:uracy)?(?![a-z])|error|norm|\blr\b|kl\b|entropy"
+    r"loss|objf|reward|score|acc(?:uracy)?(?![a-z])|error|norm|\blr\b|kl\b|entropy"
     rf"|\b(?:{'|'.join(sorted(roles.LOSS_WORDS))})\b",
     re.IGNORECASE,
 )
-_WHOLE = re.compile(r"\d+(?:\.0*)?(?:e\+\d+)?|\d\.\d+e\+\d+|\d{1,3}(?:,\d{3})+")
+_WHOLE = re.compile(r"\d+(?:\.0*)?(?:e\+\d+)?|\d+(?:\.\d+)?[kKM]|\d\.\d+e\+\d+|\d{1,3}(?:,\d{3})+")
 _MODE = re.compile(r"\((\w+)\)$")
 _KERAS = re.compile(r"\s*(?:-\s)?(?:\d+/\d+\s*(?:[\[━]|-\s)|\d+m?s(?: \d+m?s/\w+)?\s+-\s)")
 _PLURAL = frozenset({"steps", "iterations", "iters", "epochs", "batches", "updates", "timesteps"})
@@ -62,6 +62,13 @@ _SETTINGS = re.compile(r"\s*(?:\w+\s*[:=]\s*)?\w*(?:Namespace|Arguments|Args|Con
 _PATH = re.compile(r"\s/\w")
 _QUOTED = re.compile(r"\s*[\"']\w+[\"']\s*:")  # a line of a document: `"score": 0.5`
 _IDENTIFIER = re.compile(r"[a-z]+(?:_[a-z]+)+")  # "train_loss 0.5" needs no mark between
+_AFTER = re.compile(r"(.+?) (?:after|at|for|in|of|on|@) (?:the )?(\w+)")  # "Cost after iteration 5: 0.5"
+_TITLED = re.compile(r"(?:[\w.-]+[ /]){1,3}(\w+)")  # "gd step 5", "main: opt iter 5"
+_HELD_OUT_RESULT = re.compile(r"(?:val|valid|validation|eval|evaluation|test|dev) \w+", re.IGNORECASE)
+_OF_PERCENT = re.compile(r"\s*%\)?\s*\($")  # "45% (4500/10000)" says how many that are
+_MEASURED = re.compile(r"\s?(?:[mµn]?s|secs?|seconds?|min\w*|hours?|[KMGT]i?B|bytes)\b")
+_WEIGHED = frozenset({"step_time", "dataloader_time", "comm_time", "tokens_per_sec", "gpu_memory", "host_memory"})
+_NEVER_ALONE = frozenset({"s", "batch", "batches", "ba", "mb", "minibatch", *_PLURAL})
 _LONGEST_RECORD = 16_384
 _MOST_WORDS = 8
 _MOST_NUMBERS = 600
@@ -117,20 +124,32 @@ class Shape:
         return frozenset(name for name in self.names if roles.resolve(name).role == "train_loss")
 
     @property
+    def setting(self) -> bool:
+        """Whether it may say how much is to be done rather than where the run stands: "steps: 1000"."""
+        return bool(self.step and not self.values) and self.step_name.lower() in _PLURAL
+
+    @property
     def counted(self) -> bool:
         """Whether it says where the run stands."""
         return bool(self.step or self.inner or self.epoch)
 
 
 def learn(
-    line: str, *, bar: bool = False, header: str = "", counted: bool = False, distrust: bool = False
+    line: str,
+    *,
+    bar: bool = False,
+    header: str = "",
+    counted: bool = False,
+    distrust: bool = False,
+    trust: bool = False,
 ) -> Shape | int | None:
     """The shape of a line that is a record.
 
     A number says that a second record begins there, so that the parts are to be read one by one; None: no record.
     `bar`: the text behind a progress bar, which counts the steps; `header`: what counts in the line before that said
     the step, behind which any name may follow; `counted`: the log has said a step before; `distrust`: of several counts
-    the one trusted least is the step.
+    the one trusted least is the step; `trust`: what begins with a count is a record whatever its names are, as it is
+    where lines like it follow and their count rises.
     """
     line = line[:_LONGEST_RECORD]
     prefix = prefix_of(line)
@@ -150,6 +169,8 @@ def learn(
         _drop_logger(items[0])
     if not (0 < len(items) <= _MOST_NUMBERS and (bar or brace or not _is_prose(line, items))):
         return None
+    if trust:
+        _uncover_count(line, items[0])
     _name_counts(line, items, start, header)
     _share_lead(items)
     _part_splits(items)
@@ -168,7 +189,11 @@ def learn(
         _take_back_step(shape, items)
     _number_groups(shape, items, prefix)
     shape.summary = shape.dictionary and bool(shape.names & _SUMMARY)
-    if not (bar and shape.values) and not _is_record(shape, line, items, (start, end), bool(header), counted):
+    if not (
+        (bar and shape.values)
+        or _is_record(shape, line, items, (start, end), bool(header), counted)
+        or (trust and _may_be_record(shape, line, items, end))
+    ):
         return None
     shape.training = not shape.validation and any(roles.resolve(name).role in _TRAINED for name in shape.names)
     within = shape.epoch and not is_global(shape.step_name)
@@ -228,6 +253,9 @@ def _classify(shape: Shape, line: str, items: Sequence[Item], start: int, order:
         if item.share and not (item.name or shape.bar or lead or _inside(line, item, items[i - 1] if i else None)):
             item.skipped = True
             continue
+        if i and item.share and not item.name and _OF_PERCENT.fullmatch(line, items[i - 1].end, item.start):
+            item.skipped = True
+            continue
         part = _part(item, items[i + 1] if i + 1 < len(items) else None, line, shape.dictionary and item.start > start)
         shape.rival |= part.kind == "step" and step is not None
         if part.kind == "step" and step is not None and order * part.trust >= order * trust:
@@ -249,9 +277,17 @@ def _classify(shape: Shape, line: str, items: Sequence[Item], start: int, order:
 
 
 def _counts_before(line: str, start: int, end: int) -> list[Item]:
-    """What counts before a dictionary: "step 5: {'loss': 2.5}"."""
+    """The numbers before a dictionary where one of them counts: "step 5: {'loss': 2.5}"."""
     items = find_items(line, start, end)
-    return [item for item in items if _is_count(item.name)] if isinstance(items, list) else []
+    return items if isinstance(items, list) and any(_is_count(item.name) for item in items) else []
+
+
+def _uncover_count(line: str, first: Item) -> None:
+    """Before what counts may stand who counts: "gd step 5", "main: opt iter 5"."""
+    found = _TITLED.fullmatch(first.name)
+    if found and (found[1].lower() in STEP_TRUST or found[1].lower() in _EPOCHS):
+        first.name = found[1]
+        first.name_start = line.rfind(first.name, 0, first.start)
 
 
 def _drop_logger(first: Item) -> None:
@@ -275,6 +311,14 @@ def _end_sentences(items: Sequence[Item]) -> None:
 def _name_counts(line: str, items: Sequence[Item], start: int, header: str) -> None:
     """Name the numbers at the beginning: "[100] loss: ...", "[1,  2000] loss: ...", "10 | loss 2.5", "(0/4) step 5"."""
     first, second = items[0], items[1] if len(items) > 1 else items[0]
+    between = line[first.end : second.start].strip()
+    if (
+        (after := _AFTER.fullmatch(first.name))
+        and between in {":", "=", "is"}
+        and not second.name
+        and _is_count(after[2])
+    ):
+        second.name, second.said, first.name = after[1], True, after[2]
     if first.name in _SYMBOLS_OF_COUNT and first.said and not any(_is_count(item.name) for item in items):
         first.name = "iteration"  # "t=5 L=0.5"
     if first.name or second.kind == "average":
@@ -289,7 +333,9 @@ def _name_counts(line: str, items: Sequence[Item], start: int, header: str) -> N
     closed = line[first.end :].lstrip()[:1]
     bare = second.said and behind.startswith(second.name) and line[first.end : first.end + 1] == " "
     listed = before == "[" and behind == "," and not second.name and line[second.end : second.end + 1] == "]"
-    if before in {"[", "(", "[ (", "[("} and closed in {"]", ")"}:
+    if before in {"[", "(", "[ (", "[("} and closed in {"]", ")"} and second.share and behind in {"][", "] ["}:
+        first.name = "epoch"  # "[0][50/500]"
+    elif before in {"[", "(", "[ (", "[("} and closed in {"]", ")"}:
         first.name, first.said = "iteration", True
     elif listed and header and len(items) == 2 and _RATE.fullmatch(line, second.start, second.end):
         first.name, second.name = "step", "learning_rate"  # a list that stands alone under its epoch
@@ -435,7 +481,8 @@ def _is_record(
     if aside and not _LEAD.issuperset(aside[1].lower().split()):
         return False
     starred = line[span[0] : first.name_start].strip(" \t") == "*"
-    if not (first.said or first.held_out or starred or _IDENTIFIER.fullmatch(first.name)):
+    result = counted and len(kept) == 1 and not tail and _HELD_OUT_RESULT.fullmatch(first.name)
+    if not (first.said or first.held_out or starred or result or _IDENTIFIER.fullmatch(first.name)):
         return False
     folder, slash, _ = first.name.partition("/")
     shape.validation |= bool(slash) and any(SPLITS.get(word) for word in folder.lower().split())
@@ -446,7 +493,8 @@ def _holds_metric(shape: Shape, kept: Sequence[Item], found: Collection[str | No
     """Whether a line that counts says how the training goes. Counts that many texts hold need a result beside them."""
     values = [item for item in kept if item.kind == "value"]
     if kept[0].share and not kept[0].name and not shape.bar:
-        return not RESULT_ROLES.isdisjoint(found) and any(item.said for item in values)
+        said = any(item.said for item in values)
+        return not RESULT_ROLES.isdisjoint(found) and (said or roles.resolve(values[0].name).role in RESULT_ROLES)
     within = any(item.kind == "epoch" and item.name.lower() not in _PLURAL for item in kept)
     if shape.step_name.lower() in _PLURAL and not (shape.total or within):
         return not RESULT_ROLES.isdisjoint(found)
@@ -460,6 +508,28 @@ def _is_row(line: str, kept: Sequence[Item]) -> bool:
         step.kind == "step"
         and len(values) > 1
         and all(item.apart and " " not in item.name and "." in line[item.start : item.end] for item in values)
+    )
+
+
+def _may_be_record(shape: Shape, line: str, items: Sequence[Item], end: int) -> bool:
+    """Whether a line is its step and names with numbers, of which one at least has decimals and tells no time or size.
+
+    Its names say nothing; lines that follow must.
+    """
+    kept = [item for item in items if not item.skipped]
+    if not kept or kept[0].kind != "step" or shape.step_name.lower() in _NEVER_ALONE:
+        return False
+    values = [item for item in kept if item.kind == "value"]
+    if (
+        any(" " in item.name and not (item.said and item.apart) for item in values)
+        or len(_words(line[items[-1].end : end])) > 2
+    ):
+        return False
+    return any(
+        not line[item.start : item.end].isdigit()
+        and not _MEASURED.match(line, item.end)
+        and roles.resolve(item.name).role not in _WEIGHED
+        for item in values
     )
 
 

@@ -6,34 +6,61 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from trainforensics.importers.printed.items import STEP_TRUST
-from trainforensics.importers.printed.tokens import NUMBER
+from trainforensics import roles
+from trainforensics.importers.printed.items import SPLITS, STEP_TRUST
+from trainforensics.importers.printed.tokens import NUMBER, TIME, prefix_of
 
-_METRIC = re.compile(rf"\|\s+([^|\s](?:[^|]*[^|\s])?)\s*\|\s+({NUMBER})\s*\|$")  # "|    ep_rew_mean      | 1.86     |"
+_METRIC = re.compile(
+    rf"\|\s+(?=[^|]*[^\W\d])([^|\s](?:[^|]*[^|\s])?)\s*\|\s+({NUMBER})\s*\|$"
+)  # "|    ep_rew_mean      | 1.86     |"
 _HEADING = re.compile(r"\|\s+([\w-]+/)\s*\|\s*\|$")  # "| rollout/            |          |"
-_RULER = re.compile(r"[\s|+:=-]*-{2}[\s|+:=-]*$")
-_NUMERIC = re.compile(rf"(?:{NUMBER}|\d+\s*/\s*\d+|\d+:\d\d(?::\d\d)?|-+|None)(?:%|[kKMGT]i?B?|s|ms)?:?$")
+_RULER = re.compile(r"[\s|+:=-]*-{2}[\s|+:=-]*$|[\s\u2500-\u257f]+$")
+_BOX = str.maketrans(dict.fromkeys("│┃║", "|"))
+_LIST = rf"\[{NUMBER}(?:,\s*{NUMBER})*\]"
+_NUMERIC = re.compile(
+    rf"(?:{NUMBER}|{_LIST}|\[\]|\d+\s*/\s*\d+|\d+:\d\d(?::\d\d)?|(?:\d+h)?\d+m\d+s|-+|None|N/A)(?:%|[kKMGT]i?B?|s|m|ms)?:?$"
+)
 _WIDE = re.compile(r"\s{2,}|\t+")
+_STAMPED = re.compile(rf"\s*\[?(?:{TIME}|(?:INFO|DEBUG)\b)")
 _STEPS = frozenset(STEP_TRUST) - {"s", "it"} | {"epoch", "epochs"}
+_COUNT_BEGINS = re.compile(rf"[#\s]*(?:\w+[\s,]+)?(?:{'|'.join(sorted(_STEPS))})[\s,]", re.IGNORECASE)
 _SIGNS = {"#": "step", "E": "epoch"}  # a header's short names of counts
-_FEWEST, _MOST = 2, 200
+_FEWEST, _MOST, _LONGEST_NAME = 2, 200, 40
+# Headers that do not begin with what counts, and what their columns are.
+_KNOWN_HEADERS = {
+    ("loss", "last", "counter", "weight", "label", "predict", "features"):  # Vowpal Wabbit
+    ("average loss", "loss since last", "counter", "weight", "label", "predict", "features"),
+}  # fmt: skip
+_RESULTS = frozenset({"train_loss", "val_loss", "val_metric", "reward"})
 
 
 @dataclass(slots=True)
 class Tables:
-    """The table that the text is in."""
+    """The table that the text is in.
+
+    `_splits`: the parts of the data that the columns are of, in a table of one metric a line. `_classes`: the columns
+    of a table of one class a line, of which the line of all counts.
+    """
 
     _header: list[str] = field(default_factory=list)
     _metrics: dict[str, str] = field(default_factory=dict)
     _heading: str = ""
+    _splits: list[str] = field(default_factory=list)
+    _classes: list[str] = field(default_factory=list)
 
     @property
     def has_header(self) -> bool:
         """Whether rows may follow."""
         return bool(self._header)
 
+    @property
+    def open(self) -> bool:
+        """Whether the next line may end it."""
+        return bool(self._metrics)
+
     def line_of(self, line: str) -> str | None:
         """A finished row in other words; an empty text while a table goes on; None for what is no table."""
+        line = line if line.isascii() else line.translate(_BOX)
         bars = line.startswith("|") and line.rstrip().endswith("|")
         if bars and (found := _METRIC.match(line.rstrip())):
             self._metrics[f"{self._heading}{found[1]}"] = found[2]
@@ -46,28 +73,67 @@ class Tables:
             return _said(list(row), list(row.values()))
         if _RULER.match(line):
             return "" if self._header else None
+        start = prefix_of(line).end if _STAMPED.match(line) else 0
+        said = self._row(line[start:])
+        return f"{line[:start]} {said}" if start and said else said
+
+    def _row(self, line: str) -> str | None:
+        """What a line is that is neither a ruler nor a metric between bars."""
         cells = _cells(line, len(self._header))
         if len(cells) == len(self._header) >= _FEWEST and all(_NUMERIC.match(cell) for cell in cells):
             return _said(self._header, [cell.rstrip(":") for cell in cells])
-        if _FEWEST <= len(cells) <= _MOST and _is_header(cells):
+        if not _FEWEST <= len(cells) <= _MOST:
+            return self._header_of_words(line)
+        if cells[0] == "all" and len(cells) == len(self._classes) and all(map(_NUMERIC.match, cells[1:])):
+            return _said([f"val/{name}" for name in self._classes[1:]], cells[1:])
+        if len(cells) == len(self._splits) + 1 and all(map(_NUMERIC.match, cells[1:])):
+            return _said([f"{split} {cells[0]}" for split in self._splits], cells[1:])
+        return self._begin(cells)
+
+    def _begin(self, cells: Sequence[str]) -> str | None:
+        """Take note of a header; None if it is none."""
+        if all(cell.lower() in SPLITS for cell in cells):
+            self._splits = [cell.lower() for cell in cells]
+        elif cells[0] == "Class" and "Images" in cells[1:3]:
+            self._classes = [cell.rpartition("(")[2].rstrip("):") for cell in cells]
+        elif (names := tuple(" ".join(cells).split())) in _KNOWN_HEADERS:
+            self._header = list(_KNOWN_HEADERS[names])
+        elif _is_header(cells):
             self._header = [_SIGNS.get(cell, cell) for cell in cells]
-            return ""
-        return None
+        else:
+            return None
+        return ""
+
+    def _header_of_words(self, line: str) -> str | None:
+        """Names with single blanks or commas between are a header if they begin with what counts and hold a result."""
+        if _COUNT_BEGINS.match(line) is None:
+            return None
+        cells = [cell for cell in re.split(r"[\s,]+", line.lstrip("# ").rstrip()) if cell]
+        if not (_FEWEST < len(cells) <= _MOST and _is_header(cells)):
+            return None
+        if not any(roles.resolve(cell).role in _RESULTS or cell.lower() == "loss" for cell in cells):
+            return None
+        self._header = cells
+        return ""
 
 
 def _cells(line: str, wanted: int) -> list[str]:
     if "|" in line:
         return [cell.strip() for cell in line.strip().strip("|").split("|")]
     cells = [cell for cell in _WIDE.split(line.strip()) if cell]
-    return line.split() if len(cells) != wanted and len(line.split()) in {wanted, len(cells)} else cells
+    if len(cells) == wanted:
+        return cells
+    words = line.split() if " " in line.strip() else line.strip().split(",")
+    return words if len(words) in {wanted, len(cells)} else cells
 
 
 def _is_header(cells: Sequence[str]) -> bool:
     """Names without numbers, the first or second of which counts steps or epochs."""
-    if any(_NUMERIC.match(cell) or len(cell) > 40 for cell in cells) or not all(cells):
-        return False
-    return any(cell.lower() in _STEPS or cell in _SIGNS for cell in cells[:2])
+    return any(cell.lower() in _STEPS or cell in _SIGNS for cell in cells[:2]) and not any(
+        _NUMERIC.match(cell) or "=" in cell or not 0 < len(cell) <= _LONGEST_NAME for cell in cells
+    )
 
 
 def _said(names: Sequence[str], values: Sequence[str]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in zip(names, values, strict=True) if value.strip("-"))
+    pairs = zip(names, values, strict=True)
+    return ", ".join(f"{name}={value}" for name, value in pairs if value.strip("-") not in {"", "N/A", "[]"})

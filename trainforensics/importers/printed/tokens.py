@@ -17,14 +17,15 @@ NUMBER = r"[-+]?(?:\d+(?:,\d{3})*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|
 COUNT_SUFFIXES = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12}
 _COUNTED = r"(?:epoch|step|iter(?:ation)?|batch|minibatch)(?:s|es)?"  # "1epoch", "101-200batch"
 _UNIT = rf"%|{_COUNTED}|(?:[KMGT]i?B|ms|us|µs|ns|sec|s|min|m|h|d|z|x|it|tok|tokens|[KMGTP]?FLOPS?|[KMG])(?:/[A-Za-z]+)*"
-_WRAPPED = r"(?:torch\.)?tensor|(?:np|numpy)\.\w+"
+_WRAPPED = r"(?:torch\.)?tensor|(?:np|numpy)\.\w+|(?:jnp\.|jax\.)?(?:Device)?Array"
 
 _VALUE = rf"(?<![\w.@#])(?<![\w%)]-)(?<!of )(?<!or ){NUMBER}"  # "number of nan iterations"
 
 TOKEN = re.compile(
     rf"(?P<time>(?<![\d.]){TIME})"
-    r"|(?P<duration>(?<![\w.])(?:\d+ days?,? )?\d+:\d{2}(?::\d{2}(?:\.\d+)?)?(?![\d:]))"
-    r"|(?P<share>(?<![\w./@#-])\d+\s*/\s*\d+(?![\w./]))"
+    r"|(?P<duration>(?<![\w.])(?:(?:\d+ days?,? )?\d+:\d{2}(?::\d{2}(?:\.\d+)?)?(?![\d:])"
+    r"|(?:\d+d ?)?(?:\d+h ?\d+m|\d+m ?(?=\d+(?:\.\d+)?s))(?: ?\d+(?:\.\d+)?s)?(?!\w)))"
+    r"|(?P<share>(?<![\w./@#-])\d+(?:\s*/\s*| of )\d+(?![\w./]))"
     rf"|(?P<range>(?<![\w.@#/-])\d+-(?P<last>\d+)(?={_COUNTED}\b))"
     rf"|(?P<wrap>(?<![\w.])(?:{_WRAPPED})\(\s*\[?\s*(?P<inner>{NUMBER})[^()]*\))"
     rf"|(?P<number>{_VALUE})(?P<unit>[kKMGBT](?![\w/])|(?:{_UNIT})(?![\w]))?(?![\w.]*\w)"

@@ -1,0 +1,70 @@
+"""Lines that name their numbers otherwise than others do, in other words: in other languages, or in none."""
+
+from __future__ import annotations
+
+import re
+
+from trainforensics.importers.printed.tokens import NUMBER
+
+_WORDS = {
+    "epoch": "轮次 轮数 周期 エポック 에포크 에폭 эпоха",
+    "step": "训练步数 训练步 步数 步骤 訓練步數 ステップ 스텝 шаг",
+    "iteration": "迭代次数 迭代 イテレーション 반복 итерация",
+    "batch": "批次 バッチ 배치",
+    "train ": "训练集 训练 訓練集 訓練 学習データ 훈련 학습",
+    "val ": "验证集 验证 驗證集 驗證 検証 검증",
+    "test ": "测试集 测试 測試集 測試 テスト 테스트",
+    "average ": "平均",
+    "total ": "总体 总",
+    "loss": "损失函数 损失值 损失 損失 ロス 손실 потери потеря",
+    "accuracy": "准确率 准确度 正确率 精确度 準確率 正解率 精度 정확도 точность",
+    "learning_rate": "学习率 學習率 学習率 학습률",
+    "grad_norm": "梯度范数 梯度範數 勾配ノルム",
+    "perplexity": "困惑度",
+    "reward": "奖励 報酬 보상",
+    "time": "耗时 用时 时间 時間 시간 время",
+}
+_ENGLISH = {word: english for english, words in _WORDS.items() for word in words.split()}
+_FOREIGN = re.compile("|".join(sorted(_ENGLISH, key=len, reverse=True)), re.IGNORECASE)
+_ORDINAL = re.compile(r"第\s*(\d+(?:\s*/\s*\d+)?)\s*(?:个\s*)?(轮|輪|回合|步|次迭代|批)")  # "第 3 轮"
+_COUNTS = {"轮": "epoch", "輪": "epoch", "回合": "episode", "步": "step", "次迭代": "iteration", "批": "batch"}
+_PUNCTUATION = str.maketrans(
+    {"：": ": ", "，": ", ", "、": ", ", "；": "; ", "（": " (", "）": ") ", "＝": "=", "％": "%"}
+)
+# What must stand in the line for the expression to be tried, the expression, and the line in other words.
+_FORMATS = tuple(
+    (mark, re.compile(pattern), said)
+    for mark, pattern, said in (
+        (" data=", r"(train|val):\s*\[[^\]]*\] data=0*(\d+/)0*(\d+) (.*)", r"\1 [\2\3] \4"),  # llama.cpp
+        (" Batch ", r"(.*)\b(TRAIN|CV) Batch (\d+)/(\d+) (.*)", r"\1\2 epoch: \3, batch: \4, \5"),  # WeNet
+        ("Progress: ", r"Progress:\s+[\d.]+%\s+(words/sec/thread:.*?)(?:\s+ETA:.*)?", r"\1"),  # fastText
+        ("(- ", rf"\s*\d+m \d+s \(- ?\d+m \d+s\) \((\d+) \d+%\) ({NUMBER})$", r"iteration \1, loss=\2"),
+        (" objective function for ",  # Kaldi, which maximises it
+         rf".*objective function for '([\w-]+)' for minibatches \d+-(\d+) is ({NUMBER}) over .*",
+         r"minibatch \2, objf/\1=\3"),
+        ("#", r"#(\d+)(?=[\s:|])(.*=.*)", r"iteration \1 \2"),
+    )
+)  # fmt: skip
+# Pairs as Python prints them: "('step', 5, 'loss', 0.5)", "OrderedDict([('step', 5), ('loss', 0.5)])".
+_PAIR = rf"\(?'([\w/ .-]+)', ({NUMBER})\)?"
+_PAIRS = re.compile(rf"(?:OrderedDict)?[(\[]+{_PAIR}(?:, {_PAIR})+[)\]]*\s*")
+
+
+def other_words(line: str) -> str:
+    """The line as most programs would have said it; itself, if that is how it is said."""
+    if not line.isascii():
+        line = in_english(line)
+    for mark, pattern, said in _FORMATS:
+        if mark in line and (found := pattern.fullmatch(line)) is not None:
+            return found.expand(said)
+    if "('" in line and _PAIRS.fullmatch(line):
+        return ", ".join(f"{name}={value}" for name, value in re.findall(_PAIR, line))
+    return line
+
+
+def in_english(line: str) -> str:
+    """The line with what counts and what is measured in English, where it names them in another language."""
+    if _FOREIGN.search(line) is None and _ORDINAL.search(line) is None:
+        return line
+    line = _ORDINAL.sub(lambda found: f"{_COUNTS[found[2]]} {found[1]} ", line.translate(_PUNCTUATION))
+    return _FOREIGN.sub(lambda found: _ENGLISH[found[0].lower()], line)
