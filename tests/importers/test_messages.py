@@ -30,6 +30,8 @@ from trainforensics.importers.messages import event_kind
         ("Traceback (most recent call last):", "traceback"),
         ("RuntimeError: something; error", "error"),
         ("train_step", None),
+        ("not written " * 20_000, None),
+        ("checkpoint 5\nan error", "error"),
         ("end of epoch 3 (average epoch stats below)", None),
     ],
 )

@@ -310,6 +310,38 @@ def test_rows_in_one_document(tmp_path: Path, document: Any) -> None:
     assert read(jsonlines, path).series["train/loss"].step.tolist() == [0, 1, 2, 3]
 
 
+def test_columns_on_one_line_and_what_stands_beside_them(tmp_path: Path) -> None:
+    path = tmp_path / "history.json"
+    path.write_text(json.dumps({"optimizer": "adam", "loss": [2.0, 1.5, 1.25], "accuracy": [0.1, 0.2, 0.3]}))
+    assert sniff(jsonlines, path) > 0.5
+    found = read(jsonlines, path)
+    assert found.axis is not None and found.axis.unit == "epoch"
+    assert found.series["loss"].value.tolist() == [2.0, 1.5, 1.25]
+    assert found.series["accuracy"].step.tolist() == [0, 1, 2]
+    assert found.config == {"optimizer": "adam"}
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_a_list_of_rows_under_any_key(tmp_path: Path, indent: int | None) -> None:
+    path = tmp_path / "results.json"
+    rows = [{"step": i, "loss": math.nan if i > 5 else 2.0} for i in range(1, 9)]
+    others = [{"step": i, "loss": 2.5} for i in (4, 8)]
+    document = {"metrics": {"train_runtime": 9.5}, "fit": {"training_history": rows, "val_history": others}}
+    path.write_text(json.dumps({**document, "tokens": [{"id": 3, "special": True}]}, indent=indent))
+    assert sniff(jsonlines, path) > 0.5
+    found = read(jsonlines, path)
+    assert found.series["loss"].step.tolist() == list(range(1, 9))
+    assert np.isnan(found.series["loss"].value).sum() == 3
+    assert found.series["val/loss"].step.tolist() == [4, 8]
+    assert found.config["metrics.train_runtime"] == 9.5
+
+
+def test_lists_that_are_no_log_are_not_claimed(tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps({"added_tokens": [{"id": i, "score": i / 2} for i in range(9)], "version": "1.0"}))
+    assert sniff(jsonlines, path) == 0.0
+
+
 def test_objects_over_several_lines_one_of_them_damaged(tmp_path: Path) -> None:
     objects = [json.dumps({"step": i, "loss": 2.0, "inner": {"a": i}}, indent=2) for i in range(30)]
     objects[11] = objects[11].replace("loss", "lo\nss")
@@ -405,7 +437,7 @@ def test_the_text_of_a_console_log_and_messages_that_were_read_are_no_damage(log
 
 
 def test_texts_in_a_loss_are_counted_even_where_they_are_most_or_all(log: Path) -> None:
-    texts = [{"step": i, "loss": "n/a", "note": "fine"} for i in range(101, 301)]
+    texts = [{"step": i, "loss": "diverged", "note": "fine"} for i in range(101, 301)]
     found = read(jsonlines, write(log, *steps(100), *texts))
     assert len(found.series["loss"].numbers) == 100
     assert [(w.kind, w.where, w.message[:24]) for w in found.warnings] == [

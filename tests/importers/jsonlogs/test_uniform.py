@@ -57,11 +57,13 @@ def same(found: Any, expected: Any) -> None:
 
 def test_values_that_are_no_numbers_keep_what_they_are() -> None:
     words = ["1.5", "NaN", "-Infinity", "nan", '"NaN"', "null", "None", '""', '"1e3"', '"warmup"', "true", "1e400"]
+    words.append("-nan(ind)")
     found = uniform.parse("".join(f'{{"step": {i}, "x": {word}}}\n' for i, word in enumerate(words)).encode(), 1)
     assert found is not None
     cells = found.columns["x"]
-    assert cells.state.tolist() == [VALUE] * 4 + [STRING, NULL, NULL, EMPTY, VALUE, TEXT, VALUE, VALUE]
+    assert cells.state.tolist() == [VALUE] * 4 + [STRING, NULL, NULL, EMPTY, VALUE, TEXT, VALUE, VALUE, VALUE]
     numbers = [1.5, math.nan, -math.inf, math.nan, math.nan, math.nan, math.nan, math.nan, 1e3, math.nan, 1.0, math.inf]
+    numbers.append(math.nan)
     np.testing.assert_array_equal(cells.number, numbers)
     assert cells.text is not None and cells.text[9] == "warmup"
 
@@ -76,7 +78,7 @@ def test_values_that_are_no_numbers_keep_what_they_are() -> None:
         '{"step": 3, "loss": 2.0',
         '{"step": 3, "loss": 2.0}}',
         '{"step": 3, "loss": 2.0} {"step": 4, "loss": 2.0}',
-        '{"step": 3, "loss": }',
+        '{"step": 3, "loss": ERR}',
         '{"step": 3,2.0}',
         '3, "loss": 2.0}',
         '{"step": 3, }',

@@ -5,31 +5,53 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from trainforensics import roles
 from trainforensics.importers.base import open_binary
+from trainforensics.importers.jsonlogs.repair import repaired
+from trainforensics.importers.rows.axes import is_step_name, says_validation
+from trainforensics.importers.rows.block import flatten
 
 _LARGEST = 64 << 20  # beyond it, only arrays and concatenated objects are read, as a stream
 _CHUNK = 4 << 20
 _TAIL = 1 << 16  # what fails to parse so near the end of a chunk may merely be cut by it
 _DECODER = json.JSONDecoder()
-_BETWEEN = re.compile(r"\}\s*,?\s*\{")
+_BETWEEN = re.compile(r"\}\s*+(?:,\s*+)?\{")
+_RESULTS = frozenset({"train_loss", "val_loss", "grad_norm", "reward", "val_metric", "step_time", "tokens_per_sec"})
 _ROW_KEYS = ("history", "logs", "log", "data", "metrics", "rows", "records", "results")
 
 
-def document_rows(path: Path, head: bytes, whole: bool) -> list[Mapping[str, Any]] | None:
-    """The rows of the document, None where it holds none. `head` spares reading the file where it is `whole`."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Document:
+    """The rows of a document, and what it says beside them."""
+
+    rows: list[Mapping[str, Any]]
+    beside: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_document(path: Path, head: bytes, whole: bool) -> Document | None:
+    """What the document holds, None where that is no rows. `head` spares reading the file where it is `whole`."""
     try:
-        if whole:
-            value = json.loads(head)
-        else:
+        if not whole:
             with open_binary(path) as stream:
-                value = json.loads(stream.read(_LARGEST).removeprefix(b"\xef\xbb\xbf"))
+                head = stream.read(_LARGEST)
+        return rows_of(loads(head.decode("utf-8-sig")))
     except (ValueError, OSError, EOFError, RecursionError):
         return None
-    return rows_of(value)
+
+
+def loads(text: str) -> Any:
+    """The value of a document, also where some of its values are written as no JSON allows. Raises ValueError."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        if error.pos >= len(text.rstrip()):  # cut off
+            raise
+    return json.loads(repaired(text))
 
 
 def stream_objects(path: Path) -> Iterator[Mapping[str, Any] | None]:
@@ -43,26 +65,28 @@ def stream_objects(path: Path) -> Iterator[Mapping[str, Any] | None]:
         while True:
             more = stream.read(_CHUNK)
             text += decode(more, final=not more)
-            at = yield from _objects(text, tail=_TAIL if more else 0)
-            text = text[at:]
+            text = yield from _objects(text, tail=_TAIL if more else 0)
             if not more:
                 return
 
 
-def _objects(text: str, tail: int) -> Generator[Mapping[str, Any] | None, None, int]:
-    """The objects of a text, up to one that its end may merely have cut off; returns where that one begins."""
-    at = 0
+def _objects(text: str, tail: int) -> Generator[Mapping[str, Any] | None, None, str]:
+    """The objects of a text, up to one that its end may merely have cut off; returns the text from there on."""
+    at, untouched = 0, True
     while (start := text.find("{", at)) >= 0:
         try:
             value, at = _DECODER.raw_decode(text, start)
         except (ValueError, RecursionError) as error:
             if getattr(error, "pos", 0) >= len(text) - tail:
-                return start
+                return text[start:]
+            if untouched:
+                text, at, untouched = repaired(text[start:]), 0, False
+                continue
             yield None
             at = _next_object(text, start + 1)
         else:
             yield value
-    return len(text)
+    return ""
 
 
 def _next_object(text: str, at: int) -> int:
@@ -71,38 +95,86 @@ def _next_object(text: str, at: int) -> int:
     return found.end() - 1 if found else len(text)
 
 
-def rows_of(value: Any) -> list[Mapping[str, Any]] | None:
-    """Rows of a decoded document: [{...}, ...], {"loss": [...], ...}, {"loss": {"0": ...}, ...} or one level deeper."""
+def rows_of(value: Any) -> Document | None:
+    """Rows of a decoded document, None where it holds none.
+
+    They are [{...}, ...], {"loss": [...], ...}, {"loss": {"0": ...}, ...}, one of these below a key that says so, or
+    lists of rows below any key.
+    """
     if isinstance(value, list):
         rows = [row for row in value if isinstance(row, Mapping)]
-        return rows if len(rows) >= max(1, len(value) // 2) and _numbers(rows) else None
+        return Document(rows) if len(rows) >= max(1, len(value) // 2) and _numbers(rows) else None
     if not isinstance(value, Mapping):
         return None
     for key in _ROW_KEYS:
         if isinstance(value.get(key), list | Mapping):
             found = rows_of(value[key])
             if found is not None:
-                return found
-    return _columns(value)
+                return Document(found.rows, {**_beside(value, (key,)), **found.beside})
+    return _columns(value) or _histories(value)
+
+
+def holds_result(row: Mapping[str, Any]) -> bool:
+    """Whether a row holds a number that training or evaluation gave."""
+    return any(is_number(value) and roles.resolve(key).role in _RESULTS for key, value in flatten(row).items())
+
+
+def is_number(value: Any) -> bool:
+    """Whether a decoded value is a number, or a text that begins as one."""
+    if isinstance(value, str):
+        return bool(re.match(r"\s*[-+]?(?:\d|nan|inf)", value, re.IGNORECASE))
+    return isinstance(value, int | float)
 
 
 def _numbers(rows: list[Mapping[str, Any]]) -> bool:
     return any(isinstance(item, int | float) for row in rows[:50] for item in row.values())
 
 
-def _columns(value: Mapping[str, Any]) -> list[Mapping[str, Any]] | None:
-    """Rows from columns of equal length: lists, or objects keyed by the row number."""
+def _beside(value: Mapping[str, Any], taken: Collection[str]) -> dict[str, Any]:
+    return {key: item for key, item in value.items() if key not in taken and not isinstance(item, list)}
+
+
+def _columns(value: Mapping[str, Any]) -> Document | None:
+    """Rows from columns of equal length, a result among them: lists, or objects keyed by the row number."""
     lists = {key: column for key, column in value.items() if isinstance(column, list) and len(column) > 2}
     lists = {key: column for key, column in lists.items() if not isinstance(column[0], list | Mapping)}
-    if lists and len({len(column) for column in lists.values()}) == 1:
+    results = any(roles.resolve(key).role in _RESULTS for key in lists)
+    if results and len({len(column) for column in lists.values()}) == 1:
         n = len(next(iter(lists.values())))
         counted = {} if any(key in {"step", "epoch", "_step"} for key in lists) else {"epoch": list(range(n))}
-        return [{key: column[i] for key, column in {**counted, **lists}.items()} for i in range(n)]
+        rows: list[Mapping[str, Any]] = [
+            {key: column[i] for key, column in {**counted, **lists}.items()} for i in range(n)
+        ]
+        return Document(rows, _beside(value, lists))
     maps = {key: column for key, column in value.items() if isinstance(column, Mapping)}
     if maps and len(maps) == len(value) and all(str(k).isdigit() for column in maps.values() for k in column):
         keys = list(dict.fromkeys(k for column in maps.values() for k in column))
-        return [{key: column[k] for key, column in maps.items() if k in column} for k in keys]
+        return Document([{key: column[k] for key, column in maps.items() if k in column} for k in keys])
     return None
+
+
+def _histories(value: Mapping[str, Any]) -> Document | None:
+    """The longest list of rows of a log below any key, and those that its key says hold validation."""
+    found = {key: rows for key, rows in _lists(value) if len(rows) > 1 and any(map(_is_of_a_log, rows[:50]))}
+    if not found:
+        return None
+    longest = max(found, key=lambda key: (not says_validation(key), len(found[key])))
+    rows: list[Mapping[str, Any]] = list(found.pop(longest))
+    for key, others in found.items():
+        rows += [{"split": "val", **row} for row in others if says_validation(key)]
+    return Document(rows, _beside(value, ()))
+
+
+def _lists(value: Mapping[str, Any]) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
+    for key, item in value.items():
+        if isinstance(item, Mapping):
+            yield from _lists(item)
+        elif isinstance(item, list) and all(isinstance(row, Mapping) for row in item):
+            yield key, item
+
+
+def _is_of_a_log(row: Mapping[str, Any]) -> bool:
+    return holds_result(row) and any(is_step_name(key) and is_number(item) for key, item in row.items())
 
 
 def flat_config(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -17,7 +17,16 @@ from typing import Any, TypeVar
 from trainforensics import roles
 from trainforensics.importers.base import NO_TIME, Config, Head, Record, Source
 from trainforensics.importers.jsonlogs import fast
-from trainforensics.importers.jsonlogs.document import document_rows, flat_config, stream_objects
+from trainforensics.importers.jsonlogs.document import (
+    Document,
+    flat_config,
+    holds_result,
+    is_number,
+    read_document,
+    rows_of,
+    stream_objects,
+)
+from trainforensics.importers.jsonlogs.repair import repaired
 from trainforensics.importers.lines import LineBlocks, ends_by_return, newlines, text_head
 from trainforensics.importers.messages import event_kind
 from trainforensics.importers.rows.axes import is_step_name, logging_interval
@@ -29,8 +38,6 @@ from trainforensics.model import Event, ReadWarning
 
 FORMAT = "jsonl"
 
-_BARE = re.compile(r"(?<=[:,\[\s])(-?)(nan|inf|infinity|none|true|false|undefined)(?=\s*[,\]}])", re.IGNORECASE)
-_BARE_JSON = {"nan": "NaN", "inf": "Infinity", "infinity": "Infinity", "none": "null", "undefined": "null"}
 _PREFIX_TIME = re.compile(r"\[?(\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d+)?(?:Z|[+-]\d{2}:?\d{2})?)")
 _CONFIG_WORDS = frozenset(
     {"config", "args", "arguments", "hparams", "hyperparameters", "header", "meta", "settings", "env", "init"}
@@ -38,7 +45,6 @@ _CONFIG_WORDS = frozenset(
 _PROGRESS_ROLES = frozenset({"train_loss", "val_loss", "grad_norm", "reward"})
 _DOCUMENT_ROWS = 1 << 16
 _BLOCK_BYTES = 16 << 20
-_RESULTS = _PROGRESS_ROLES | {"val_metric", "step_time", "tokens_per_sec"}
 _CONFIG_KEYS = frozenset({"env_info", "config", "args", "hparams", "hyperparameters", "user_config", "cfg"})
 _TAG_KEYS = ("type", "event", "kind", "record", "mode", "split", "phase", "stage")
 
@@ -64,17 +70,16 @@ def sniff(head: Head) -> float:
             prefixed += bool(found.prefix)
             rows += found.rows
     # One object alone is a log only where it holds a result; else it is a configuration.
-    metrics = any(_holds_metrics(row) for row in rows) if len(rows) > 1 else any(_holds_result(row) for row in rows)
+    metrics = any(_holds_metrics(row) for row in rows) if len(rows) > 1 else any(holds_result(row) for row in rows)
     if metrics and plain >= 0.5 * len(filled):
         return 0.9
     if metrics and prefixed >= 0.2 * len(filled):
         return 0.7
-    if data.lstrip()[:1] in (b"[", b"{"):
-        document = document_rows(head.path, data, whole) or (
-            None if b'"log_history"' in data else [row for row in islice(stream_objects(head.path), 50) if row]
-        )
-        return 0.85 if document and any(_holds_result(row) for row in document[:50]) else 0.0
-    return 0.0
+    if data.lstrip()[:1] not in (b"[", b"{") or b'"log_history"' in data:
+        return 0.0
+    document = read_document(head.path, data, whole)
+    rows = [row for row in islice(stream_objects(head.path), 50) if row] if document is None else document.rows[:50]
+    return 0.85 if any(holds_result(row) for row in rows) else 0.0
 
 
 def read(source: Source) -> Iterator[Record]:
@@ -84,7 +89,7 @@ def read(source: Source) -> Iterator[Record]:
     lines = _ahead(iter(blocks))
     first = next(lines, None)
     if first is not None and _is_document(first[0]):
-        yield from reader.document(document_rows(source.path, b"", whole=False) or stream_objects(source.path))
+        yield from reader.document(read_document(source.path, b"", whole=False))
     elif first is not None:
         for stretch in _ahead(_stretches(chain([first], lines))):
             yield from reader.lines(stretch)
@@ -102,6 +107,8 @@ def _is_document(block: bytes) -> bool:
     found = _decode(_first_line(text))
     if found is None or not found.rows:
         return True
+    if len(found.rows) == 1 and rows_of(found.rows[0]) is not None:
+        return not text.partition(b"\n")[2].strip()
     return not any(_holds_metrics(row) for row in found.rows) and not text.partition(b"\n")[2].strip()
 
 
@@ -177,57 +184,38 @@ class _Line:
 
 
 _DECODER = json.JSONDecoder()
+_BETWEEN = re.compile(r"[, \t]*")
 
 
 def _decode(line: str) -> _Line | None:
     """The JSON objects of a line; None where there is no brace at all."""
-    start = line.find("{")
-    if start < 0:
+    at = line.find("{")
+    if at < 0:
         return None
-    found = _Line([], line[:start].strip().lstrip("\ufeff"))
+    found = _Line([], line[:at].strip().lstrip("\ufeff"))
     if found.prefix.startswith("["):
         found.prefix = found.prefix if len(found.prefix) > 1 else ""
-    at = start
-    while at < len(line) and line[at] == "{":
+    untouched = True
+    while line.startswith("{", at):
         try:
             value, end = _DECODER.raw_decode(line, at)
         except (ValueError, RecursionError):
-            value, end = _lenient(line[at:]), len(line)
-            if value is None:
+            if not untouched:
                 found.torn = True
                 return found
+            line, at, untouched = repaired(line[at:]), 0, False
+            continue
         found.rows.append(value)
-        rest = line[end:].lstrip(", \t")
-        at = len(line) - len(rest)
+        between = _BETWEEN.match(line, end)
+        at = between.end() if between else end
     return found
-
-
-def _lenient(text: str) -> dict[str, Any] | None:
-    """An object with literals of other languages: nan, inf, None, True."""
-    fixed = _BARE.sub(lambda m: m[1] + _BARE_JSON.get(m[2].lower(), m[2].lower()), text)
-    try:
-        value = json.loads(fixed)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _holds_metrics(row: Mapping[str, Any]) -> bool:
     """Whether a row names a step or a known metric and holds a number."""
     flat = flatten(row)
-    numbers = [key for key, value in flat.items() if _is_number(value)]
+    numbers = [key for key, value in flat.items() if is_number(value)]
     return bool(numbers) and any(is_step_name(key) or roles.resolve(key).role for key in numbers)
-
-
-def _holds_result(row: Mapping[str, Any]) -> bool:
-    """Whether a row holds a number that training or evaluation gave."""
-    return any(_is_number(value) and roles.resolve(key).role in _RESULTS for key, value in flatten(row).items())
-
-
-def _is_number(value: Any) -> bool:
-    if isinstance(value, str):
-        return bool(re.match(r"\s*[-+]?(?:\d|nan|inf)", value, re.IGNORECASE))
-    return isinstance(value, int | float)
 
 
 @dataclass(slots=True)
@@ -244,9 +232,11 @@ class _Reader:
     _rows: list[Mapping[str, Any]] = field(default_factory=list)
     _lines: list[int] = field(default_factory=list)
 
-    def document(self, rows: Iterable[Mapping[str, Any] | None]) -> Iterator[Record]:
-        """Rows of one JSON document, None for a damaged one; they are counted instead of lines."""
-        for number, row in enumerate(rows, 1):
+    def document(self, document: Document | None) -> Iterator[Record]:
+        """One JSON document, or where it is no such whole, the objects in it. Rows are counted instead of lines."""
+        if document is not None and document.beside:
+            yield Config(flat_config(document.beside))
+        for number, row in enumerate(stream_objects(self.source.path) if document is None else document.rows, 1):
             if row is None:
                 self._count_bad(number, torn=False)
                 continue

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from trainforensics.importers.base import Config, Head, Record, Source, open_binary
-from trainforensics.importers.jsonlogs.document import flat_config
+from trainforensics.importers.jsonlogs.document import flat_config, loads
 from trainforensics.importers.rows.block import block_of_rows
 from trainforensics.importers.rows.reader import RowReader
 from trainforensics.model import ReadWarning
@@ -37,7 +37,7 @@ def read(source: Source) -> Iterator[Record]:
     with open_binary(source.path) as stream:
         text = stream.read().decode("utf-8-sig", "replace")
     try:
-        state = json.loads(text)
+        state = loads(text)
     except (ValueError, RecursionError) as error:
         state = {"log_history": _salvage(text)}
         where = f"byte {getattr(error, 'pos', 0)}"

@@ -13,25 +13,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainforensics.importers.base import NULL, VALUE
+from trainforensics.importers.base import EMPTY, VALUE
 from trainforensics.importers.lines import newlines
+from trainforensics.importers.literals import literal
 from trainforensics.importers.rows.block import TEXT, Block, Cells, read_text
 
 if TYPE_CHECKING:
     import polars as pl
 
 _KEY = r'\s*"([^"\\\x00-\x1f]*)"\s*:\s*'
-_PLAIN = r'[-+.\w]+|"[^"\\,\x00-\x1f]*"'  # a number, a literal or a simple text
+_PLAIN = r'[-+.#%()/<>\w]*|"[^"\\,\x00-\x1f]*"'  # a number, a literal, nothing or a simple text
 _FIRST, _FURTHER = re.compile(rf"(\s*\{{{_KEY})(?:{_PLAIN})"), re.compile(rf"({_KEY})(?:{_PLAIN})")
-_END = re.compile(r"\s*\}\s*$")
+_END = re.compile(r"(?<!\s)\s*+\}\s*$")
 _PLAIN_TEXT = re.compile(r'"([^"\\\x00-\x1f]*)"')
-_LITERALS = {
-    "null": (math.nan, NULL),
-    "none": (math.nan, NULL),
-    "undefined": (math.nan, NULL),
-    "true": (1.0, VALUE),
-    "false": (0.0, VALUE),
-}
+_OTHER = {"true": (1.0, VALUE), "false": (0.0, VALUE), "": (math.nan, EMPTY)}
 _SAMPLED_LINES = 16
 
 
@@ -125,4 +120,4 @@ def _value(word: str | None) -> tuple[float, int] | None:
     if word is None:
         return None
     quoted = _PLAIN_TEXT.fullmatch(word)
-    return read_text(quoted[1]) if quoted else _LITERALS.get(word.lower())
+    return read_text(quoted[1]) if quoted else _OTHER.get(word.lower()) or literal(word)

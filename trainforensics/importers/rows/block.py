@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainforensics.importers.base import EMPTY, NO_TIME, NULL, STRING, VALUE
+from trainforensics.importers.literals import literal
 
 # Further states that cells have only inside a block.
 TEXT, ABSENT = 254, 255
@@ -148,7 +149,7 @@ def read_cell(value: Any) -> tuple[float, int]:
 
 
 def read_text(text: str) -> tuple[float, int]:
-    """Number and state of a text: a number, a NaN or infinity said in words (STRING), empty, or another text.
+    """Number and state of a text: a number, a NaN or infinity said in words (STRING), missing, empty, or another text.
 
     Also as programs print them: "1,360", "7/1500" (the seventh step), "47.31GiB", "38.2%", "tensor(2.5)", "True".
     """
@@ -163,6 +164,9 @@ def read_text(text: str) -> tuple[float, int]:
         return number, VALUE if math.isfinite(number) or stripped[-1].isdigit() else STRING
     if stripped.lower() in _TRUTH:
         return _TRUTH[stripped.lower()], VALUE
+    word = literal(stripped)
+    if word is not None:
+        return word[0], STRING if word[1] == VALUE else word[1]
     printed = _PRINTED.fullmatch(stripped)
     if printed is None:
         return math.nan, TEXT
