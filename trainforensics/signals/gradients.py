@@ -138,10 +138,11 @@ def _explosion(curve: Curve, e: Excursion, n: int) -> Explosion:
 
 
 def _beginning(value: Floats, e: Excursion, level: float) -> int:
-    """Where a lasting climb begins: at a jump that makes half of it, else where it turns steep.
+    """Where a lasting climb begins: at a jump that makes half of it, else where it turns steep, or where single points
+    begin to stand above all before.
 
-    Sought around the last time that the median of nine points was below half of MIN_FACTOR; before that the norm may
-    have drifted for long.
+    Sought around the last time that the median of nine points was below half of MIN_FACTOR, as far before it as the
+    climb takes from there; further back the norm may have drifted for long.
     """
     low = max(0, e.onset - BLOCKS * BLOCK)
     way = np.log(value[low : e.end + 1])
@@ -152,13 +153,25 @@ def _beginning(value: Floats, e: Excursion, level: float) -> int:
     calm = np.flatnonzero(smooth[: peak + 1] <= np.log(level) + 0.5 * np.log(MIN_FACTOR))
     turn = int(calm[-1]) + SMOOTH // 2 if len(calm) else e.onset - low
     far = min(np.log(STEEP * level), float(smooth[peak]))
-    start = max(0, turn - BLOCK)
-    stop = turn + 1 + int(np.argmax(way[turn:] >= far))
-    way = way[start : max(stop, turn + 2)]
-    jump = np.diff(way)
+    stop = max(turn + 1 + int(np.argmax(way[turn:] >= far)), turn + 2)
+    near = way[max(0, turn - BLOCK) : stop]
+    jump = np.diff(near)
     if len(jump) and jump.max() >= 0.5 * (far - np.log(level)):
-        return low + start + int(np.argmax(jump)) + 1
-    return low + start + knee(way)
+        return _first_strays(value, low + max(0, turn - BLOCK) + int(np.argmax(jump)) + 1, level)
+    start = max(0, turn - max(BLOCK, stop - turn))
+    return _first_strays(value, low + start + knee(way[start:stop]), level)
+
+
+def _first_strays(value: Floats, onset: int, level: float) -> int:
+    """First of the single points that lead up to a climb: above all in the first half of the log before it, one
+    following another within a tenth of that log."""
+    calm = value[int(START_SHARE * onset) : onset // 2]
+    if len(calm) < MIN_POINTS:
+        return onset
+    high = np.flatnonzero(value[: onset + 1] > max(MIN_FACTOR * level, float(calm.max())))
+    apart = np.flatnonzero(np.diff(np.append(high, onset)) > max(BLOCK, onset // 10))
+    chain = high[int(apart[-1]) + 1 :] if len(apart) else high
+    return int(chain[0]) if len(chain) >= SUDDEN else onset
 
 
 def loss_moved(signals: Signals, start: int, stop: int) -> bool:
@@ -178,26 +191,36 @@ def loss_moved(signals: Signals, start: int, stop: int) -> bool:
 def loss_fell(signals: Signals, explosion: Explosion) -> bool:
     """Whether the training loss falls by far while the norm climbs, from its level to next to its peak.
 
-    A climb over much of the log is no such moment, and one of a few points is over before a loss can follow.
+    A climb of a few points is over before a loss can follow. One over much of the log counts where the loss falls below
+    zero in it, as a log likelihood does: it has no lowest value, and its gradient grows as the model gets surer.
     """
     loss = signals.curve("train_loss")
-    if loss is None or explosion.slow:
+    climb = _climb(explosion)
+    if loss is None or climb is None:
         return False
-    norm = explosion.curve
+    start, end = climb
+    norm, points = explosion.curve, loss.only_finite()
+    first, last = points.at(int(norm.step[start])), points.at(int(norm.step[end]))
+    if first < 0 or last - first < SUDDEN:
+        return False
+    begun, before = (float(np.median(points.value[max(0, i - SMOOTH) : i + 1])) for i in (SMOOTH, first))
+    after = float(np.median(points.value[last : last + SMOOTH]))
+    if explosion.slow or end - start > len(norm) // 10:
+        return not signals.has("reward") and after < 0 and before - after > BY_FAR * (max(begun, before) - after)
+    return before - after > BY_FAR * abs(before)
+
+
+def _climb(explosion: Explosion) -> tuple[int, int] | None:
+    """First and last index of the way from the level to next to the peak, by medians; None where it is too short."""
     low = max(0, explosion.onset - BLOCKS)
-    way = norm.value[low : explosion.top + 1 + SMOOTH // 2]
+    way = explosion.curve.value[low : explosion.top + 1 + SMOOTH // 2]
     if len(way) < 2 * SMOOTH:
-        return False
+        return None
     smooth = np.median(np.lib.stride_tricks.sliding_window_view(way, SMOOTH), axis=1)
     foot = np.flatnonzero(smooth <= FOOT * explosion.level)
     start = int(foot[-1]) if len(foot) else 0
     end = start + int(np.argmax(smooth[start:] >= smooth[start:].max() / FOOT))
-    points = loss.only_finite()
-    first, last = (points.at(int(norm.step[low + SMOOTH // 2 + i])) for i in (start, end))
-    if first < 0 or last - first < SUDDEN or end - start > len(norm) // 10:
-        return False
-    before, after = points.value[max(0, first - SMOOTH) : first + 1], points.value[last : last + SMOOTH]
-    return float(np.median(before) - np.median(after)) > BY_FAR * abs(float(np.median(before)))
+    return low + SMOOTH // 2 + start, low + SMOOTH // 2 + end
 
 
 def collapse(signals: Signals) -> Collapse | None:
