@@ -7,7 +7,7 @@ from factories import make_curve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainforensics.signals.excursions import Excursion, excursions
+from trainforensics.signals.excursions import Excursion, absurd_falls, excursions
 
 
 def found(values: Floats) -> tuple[Excursion, ...]:
@@ -122,3 +122,22 @@ BAD: dict[str, Callable[[], Floats]] = {
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_raises_and_warns_nothing(name: str) -> None:
     assert isinstance(found(BAD[name]()), tuple)
+
+
+@given(st.integers(0, 30), st.sampled_from([-1e9, -1e34, -3.4e38, -1e300]), st.integers(15, 590))
+def test_a_value_far_below_all_sense_is_one(seed: int, value: float, at: int) -> None:
+    values = healthy(600, seed, "heavy")
+    assert absurd_falls(values) == ()
+    values[at : at + 2] = value
+    (event,) = absurd_falls(values)
+    assert (event.onset, event.peak, event.end, event.recovery) == (at, at, at + 2, "recovered")
+    assert event.height == pytest.approx(-value)
+    assert len(event.widths) < 8
+
+
+def test_a_loss_that_falls_far_for_good_is_no_absurd_fall() -> None:
+    falls = -np.geomspace(1, 1e9, 600)
+    assert absurd_falls(falls) == ()
+    often = healthy(600)
+    often[::20] = -1e34
+    assert absurd_falls(often) == ()

@@ -16,6 +16,7 @@ from trainforensics.model import Recovery
 from trainforensics.signals.curve import Curve, Floats
 from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.pyramid import MIN_COMPANION, MIN_HEIGHT, Candidate, Pyramid, pyramid
+from trainforensics.signals.stretches import stretches
 from trainforensics.signals.trend import WINDOW, log_space, moving_median
 
 HUGE = 1e100  # values whose squares would leave the range of numbers are judged in units of the largest
@@ -28,6 +29,9 @@ MOST = 0.7  # of the points at the top of a smoothed climb must be high themselv
 ERUPTION = 4.0  # widths of the noise in the 16 points before: in a stormy stretch high points are ordinary
 LOOKBACK = 1024  # blocks before a candidate in which its ground is sought
 FIRST_POINTS, LEAP = 3, 2.0  # no healthy loss ends above twice the values it begins with
+ABSURD = 1e6  # times the usual size of a loss
+ABSURD_POINTS, ABSURD_SHARE = 3, 0.01  # at most so many points, or this share: more are a habit of the log
+BEYOND_COUNT = 1e6  # noise widths that nobody reads digit by digit
 FOOT = 0.1  # of the height of a burst: what lies below before the jump is its noise
 OUTSIDE = {1: 3.0}  # noise widths of the smoothed series that count as outside: 3 for single points, 2 for medians
 
@@ -61,6 +65,11 @@ class Excursion:
     def z(self) -> float:
         """Height in noise widths."""
         return self.height / self.sigma if self.sigma > 0 else np.inf
+
+    @property
+    def widths(self) -> str:
+        """The height in noise widths as a sentence says it."""
+        return f"{self.z:.0f}" if not BEYOND_COUNT < self.z < np.inf else f"{self.z:.1g}"
 
 
 def excursions(curve: Curve) -> tuple[Excursion, ...]:
@@ -115,6 +124,44 @@ def leap_at_start(values: Floats) -> Excursion | None:
             scale=1,
         )
     return None
+
+
+def absurd_falls(values: Floats) -> tuple[Excursion, ...]:
+    """Values so far below all others that no loss has them (-1e34 in single precision), each stretch of them once.
+
+    Upward they are excursions like any other; downward a loss may fall as it likes, but not to a million times its
+    usual size and back. A hundredth of the points may be so.
+    """
+    if len(values) < MIN_POINTS:
+        return ()
+    usual, level = float(np.quantile(np.abs(values), 0.9)), float(np.median(values))
+    below = values < -ABSURD * max(usual, np.finfo(np.float64).tiny)
+    if not below.any() or below.sum() > max(ABSURD_POINTS, ABSURD_SHARE * len(values)):
+        return ()
+    sigma = max(robust_sigma(np.diff(values[~below])) / np.sqrt(2), usual / HUGE)
+    found = []
+    for start, stop in zip(*stretches(below), strict=True):
+        before, since = values[max(0, start - WINDOW) : start], values[stop + 1 : stop + 1 + WINDOW]
+        lowest = int(start + np.argmin(values[start : stop + 1]))
+        ground = float(np.median(before)) if len(before) else level
+        found.append(
+            Excursion(
+                shape="burst",
+                onset=int(start),
+                knee=int(start),
+                peak=lowest,
+                end=min(int(stop) + 1, len(values) - 1),
+                rise=0,
+                height=ground - float(values[lowest]),
+                sigma=sigma,
+                before=ground,
+                after=float(np.median(since)) if len(since) else float(values[stop]),
+                recovery="recovered" if len(since) else "ongoing",
+                returned=len(since) > 0,
+                scale=1,
+            )
+        )
+    return tuple(found)
 
 
 def _limit(candidate: Candidate, found: list[Excursion], n: int) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from trainforensics.model import Evidence, Finding, NotApplicable, Recovery
 from trainforensics.signals.curve import Curve
 from trainforensics.signals.evaluations import condense, earlier_wobble, sustained_rise
-from trainforensics.signals.excursions import MIN_POINTS, Excursion, excursions, leap_at_start
+from trainforensics.signals.excursions import MIN_POINTS, Excursion, absurd_falls, excursions, leap_at_start
 from trainforensics.signals.precursors import RISING, companions, excursions_of, precursors
 from trainforensics.signals.run import Signals
 from trainforensics.signals.structure import MEAN_POINTS, mean_so_far, ramps
@@ -93,6 +93,7 @@ def _loss_events(signals: Signals) -> tuple[LossEvent, ...]:
         events = [*_on(curve, (leap,)), *(e for e in events if e.excursion.onset > leap.peak)]
     if not events and (rise := slow_rise(curve.only_finite())) is not None:
         events = [e for e in _on(curve, (rise,)) if not _constructed(signals, curve, e)]
+    events += _on(curve, absurd_falls(finite))
     for view in curve.rolled_back():
         lost = (event for event in _on(view, excursions(view), rolled_back=True) if _replaced(event, curve))
         events += [event for event in lost if not _seen(event, events)]
@@ -213,7 +214,7 @@ def finding(signals: Signals, kind: str, event: LossEvent, onset_step: int, conf
     rows = (
         Evidence(
             event.curve.name, event.peak_step, event.peak, e.before,
-            f"{e.z:.0f} noise widths above the level before" if np.isfinite(e.z) else "above a level without noise",
+            f"{e.widths} noise widths above the level before" if np.isfinite(e.z) else "above a level without noise",
         ),
         *companions(signals, onset_step),
     )  # fmt: skip

@@ -111,3 +111,43 @@ def test_gradients_that_grow_as_a_network_leaves_its_plateau_are_quiet() -> None
     quiet = gradient_explosion.detect(make_signals({"train_loss": learns, "grad_norm": grown}), PARAMS)
     assert isinstance(quiet, Clear)
     assert 260 <= (one(make_signals({"train_loss": loss(), "grad_norm": grown})).onset_step or 0) <= 310
+
+
+def test_slow_growth_begins_where_it_bends() -> None:
+    for seed in range(8):
+        grown = norm(seed, 0.3) * 200 ** (np.maximum(0, np.arange(N) - 400) / 600)
+        found = one(make_signals({"train_loss": loss(seed), "grad_norm": grown}))
+        assert 350 <= (found.onset_step or 0) <= 500
+
+
+def test_growth_by_ever_more_strays_begins_with_the_first_of_them() -> None:
+    found = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        grown, since = norm(seed, 0.3), np.maximum(0, np.arange(N) - 400) / 600
+        stray = rng.random(N) < np.minimum(3 * since, 0.8)
+        grown[stray] *= 1 + 60 * since[stray] * rng.lognormal(0, 0.4, int(stray.sum()))
+        outcome = gradient_explosion.detect(make_signals({"train_loss": loss(seed), "grad_norm": grown}), PARAMS)
+        found += [outcome.findings[0].onset_step or 0] if isinstance(outcome, Fired) else []
+    assert len(found) >= 6
+    assert all(401 <= onset <= 500 for onset in found)
+
+
+def density(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """A log likelihood that falls below zero for long, and the norm that grows with its sureness."""
+    at = np.arange(N) / N
+    fall = 3 - 8 * np.log1p(20 * at) / np.log(21)
+    rng = np.random.default_rng(seed)
+    return fall + 0.15 * rng.standard_normal(N), norm(seed, 0.3) * 60 ** ((3 - fall) / 8)
+
+
+def test_gradients_that_grow_as_a_loss_falls_below_zero_are_quiet() -> None:
+    for seed in range(8):
+        learns, grown = density(seed)
+        quiet = gradient_explosion.detect(make_signals({"train_loss": learns, "grad_norm": grown}), PARAMS)
+        assert isinstance(quiet, Clear), seed
+        jumped = norm(seed, 0.3)
+        jumped[600:] *= 30
+        assert one(make_signals({"train_loss": learns, "grad_norm": jumped})).onset_step == pytest.approx(601, abs=2)
+        still = np.minimum(learns, -2) + np.maximum(learns + 2, 0) * 0.05
+        assert one(make_signals({"train_loss": still, "grad_norm": jumped}))

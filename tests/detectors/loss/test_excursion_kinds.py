@@ -112,3 +112,14 @@ def test_healthy_controls_are_clear(module: ModuleType, seed: int) -> None:
     stairs = healthy(1000, seed) - 0.5 * (np.arange(1000) // 300)
     for values in (stairs, healthy(1000, seed, "skewed"), healthy(60, seed)):
         assert isinstance(module.detect(make_signals({"train_loss": values}), params), Clear)
+
+
+@pytest.mark.parametrize("value", [-1e34, 3.4e38])
+def test_an_absurd_value_of_either_sign_is_a_burst(value: float) -> None:
+    for noise in ("normal", "heavy", "skewed"):
+        values = healthy(600, 1, noise)
+        values[250] = value
+        answers = fired(values)
+        assert set(answers) == {"instant-burst"}
+        assert answers["instant-burst"].findings[0].occurrences == (251,)
+        assert len(answers["instant-burst"].findings[0].summary) < 150

@@ -14,7 +14,8 @@ Evidence:
 False positives:
     Warm-up and restarts move gradients by themselves and are set aside. Heavy tails raise the height that the run must
     exceed. A burst that the loss shares is reported as the loss's. Where the loss falls by far during the climb, the
-    network has left a plateau, and its gradients grow as it learns.
+    network has left a plateau, and its gradients grow as it learns; where it falls below zero, it is a log likelihood
+    or a score, whose gradients grow with it.
 
 Example:
     From step 700 on grad_norm is 85 instead of 1.3 while the loss goes on at 2.1.

@@ -3,7 +3,7 @@
 What it detects:
     A training loss that rises above the level on both of its sides by more than its noise explains, reaching half of
     the height within three logged points, and that later falls below half of that height again. Bursts that recur are
-    one incident with all onsets in `occurrences`.
+    one incident with all onsets in `occurrences`. So is a value far below all sense (-1e34) and back.
 
 Why it matters:
     One burst costs the steps until the trend is met again. Bursts that recur at the same data point to the data; bursts
@@ -74,7 +74,7 @@ def _summary(bursts: list[LossEvent], highest: LossEvent) -> str:
     e = highest.excursion
     text = (
         f"{highest.curve.name} jumped from {e.before:.4g} to {highest.peak:.4g} at step {highest.onset_step}, "
-        f"{e.z:.0f} noise widths; {settles(e.recovery)}"
+        f"{e.widths} noise widths; {settles(e.recovery)}"
     )
     if len(bursts) == 1:
         return text
