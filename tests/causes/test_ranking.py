@@ -117,6 +117,21 @@ def test_a_nan_in_fp16_is_an_overflow_before_anything_else() -> None:
     assert top(incident, run(train_loss=loss, config={"fp16": True})) == "numeric-overflow"
 
 
+@pytest.mark.parametrize("value", [-3e34, 3.4e38])
+def test_a_loss_at_the_end_of_the_numbers_is_an_overflow(value: float) -> None:
+    loss = noise(2.5)
+    loss[ONSET] = value
+    assert top(burst(), run(train_loss=loss)) == "numeric-overflow"
+
+
+def test_a_plateau_under_a_rate_that_trains_nothing_is_the_rate() -> None:
+    incident = make_incident("plateau", 0)
+    found = {peak: causes(incident, run(learning_rate=np.full(N, peak))) for peak in (2e-8, 1e-3)}
+    assert found[2e-8][0].cause == "learning-rate"
+    assert found[2e-8][0].confidence > 0.7
+    assert {c.cause: c.confidence for c in found[1e-3]}.get("learning-rate", 0.0) < 0.5
+
+
 def test_a_nan_after_a_climb_is_the_learning_rate() -> None:
     loss = noise(2.5)
     loss[250:ONSET] *= np.linspace(1, 5, 50)

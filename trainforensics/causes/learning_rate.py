@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from trainforensics.causes.case import Case
 from trainforensics.causes.evaluation import trained, validated
 from trainforensics.causes.evidence import (
@@ -22,7 +24,7 @@ from trainforensics.causes.evidence import (
     rooted,
     start,
 )
-from trainforensics.causes.weight import CLEAR, HINT, PROOF, STRONG, Weight
+from trainforensics.causes.weight import CLEAR, HINT, PROOF, STRONG, Reason, Weight
 
 CAUSE = "learning-rate"
 PRIORS: Mapping[str, float] = {
@@ -52,6 +54,14 @@ PRIORS: Mapping[str, float] = {
     "activation-outlier": 0.3,
     "skipped-steps": 0.06,
 }
+TIMID = 1e-7  # supervised training uses none so low
+
+
+def timid(case: Case) -> list[Reason]:
+    """A plateau under a rate that never came near any that trains."""
+    rate = case.curve("learning_rate") if case.kind == "plateau" else None
+    peak = float(np.nanmax(rate.value, initial=0.0)) if rate is not None else 0.0
+    return [Reason(STRONG, f"the learning rate never exceeds {peak:.2g}")] if 0 < peak < TIMID else []
 
 
 def weigh(case: Case) -> Weight | None:
@@ -61,6 +71,7 @@ def weigh(case: Case) -> Weight | None:
         return None
     reasons = [
         *rate_jump(case, PROOF),
+        *timid(case),
         *periodic(case, -CLEAR),
         *(rooted(case, STRONG, "lr-anomaly") if not case.no_rate else no_rate(case, -STRONG)),
         *(gradient(case, led=CLEAR, quiet=-CLEAR) if case.kind != "oscillation" else ()),

@@ -8,7 +8,7 @@ import numpy as np
 
 from trainforensics.causes.case import Case
 from trainforensics.causes.evidence import data, growth, precision, rate_jump, rooted, scale, skipped, violence
-from trainforensics.causes.weight import CLEAR, HINT, STRONG, Reason, Weight
+from trainforensics.causes.weight import CLEAR, HINT, PROOF, STRONG, Reason, Weight
 
 CAUSE = "numeric-overflow"
 PRIORS: Mapping[str, float] = {
@@ -31,6 +31,7 @@ PRIORS: Mapping[str, float] = {
     "attention-collapse": 0.05,
     "activation-outlier": 0.2,
 }
+ABSURD = 1e30  # half precision ends at 6.6e4, single precision at 3.4e38; no loss of a model comes near
 
 
 def attention(case: Case) -> list[Reason]:
@@ -52,6 +53,15 @@ def infinite(case: Case) -> list[Reason]:
         f"the first bad value is {curve.value[at]:+.0f}, not NaN: a number out of range, a logarithm of 0 or a division"
     )
     return [Reason(CLEAR, text)]
+
+
+def absurd(case: Case) -> list[Reason]:
+    """A finite value that no loss has: sums of log 0 in single precision, or its largest number, come out so."""
+    curve = case.curve("train_loss") if case.kind in ("instant-burst", "divergence") else None
+    at = curve.at(case.incident.peak_step or case.onset) if curve is not None else -1
+    if curve is None or at < 0 or not ABSURD < abs(curve.value[at]) < np.inf:
+        return []
+    return [Reason(PROOF, f"{curve.value[at]:.2g} is no loss: a logarithm of 0, or a number at the end of its range")]
 
 
 def weigh(case: Case) -> Weight | None:
@@ -77,6 +87,7 @@ def weigh(case: Case) -> Weight | None:
         *rooted(case, HINT, "scale-decay", "grad-nan"),
         *attention(case),
         *violence(case, HINT),
+        *absurd(case),
     ]
     if case.kind == "lr-anomaly" and case.no_rate:
         reasons += skipped(case, STRONG)

@@ -157,18 +157,18 @@ def _beginning(value: Floats, e: Excursion, level: float) -> int:
     near = way[max(0, turn - BLOCK) : stop]
     jump = np.diff(near)
     if len(jump) and jump.max() >= 0.5 * (far - np.log(level)):
-        return _first_strays(value, low + max(0, turn - BLOCK) + int(np.argmax(jump)) + 1, level)
+        return _first_strays(value, low + max(0, turn - BLOCK) + int(np.argmax(jump)) + 1)
     start = max(0, turn - max(BLOCK, stop - turn))
-    return _first_strays(value, low + start + knee(way[start:stop]), level)
+    return _first_strays(value, low + start + knee(way[start:stop]))
 
 
-def _first_strays(value: Floats, onset: int, level: float) -> int:
+def _first_strays(value: Floats, onset: int) -> int:
     """First of the single points that lead up to a climb: above all in the first half of the log before it, one
     following another within a tenth of that log."""
     calm = value[int(START_SHARE * onset) : onset // 2]
     if len(calm) < MIN_POINTS:
         return onset
-    high = np.flatnonzero(value[: onset + 1] > max(MIN_FACTOR * level, float(calm.max())))
+    high = np.flatnonzero(value[: onset + 1] > max(MIN_FACTOR * float(np.median(calm)), float(calm.max())))
     apart = np.flatnonzero(np.diff(np.append(high, onset)) > max(BLOCK, onset // 10))
     chain = high[int(apart[-1]) + 1 :] if len(apart) else high
     return int(chain[0]) if len(chain) >= SUDDEN else onset
