@@ -109,7 +109,7 @@ def spent(curve: Curve) -> ScheduleFault | None:
     soon = share <= SOON and _moves(rate[top : gone + 1]) >= 2
     onset = top + int(np.argmax(rate[top:] <= 0.1 * peak))
     near = slice(onset - 1, half + 1)
-    factor = _constant_factor(rate[near], step[near]) if rate[half] <= SPENT * peak else 1.0
+    factor = _constant_factor(rate[near], step[near]) if onset <= half and rate[half] <= SPENT * peak else 1.0
     if factor == 1 and not (soon and _rises_to(rate[: top + 1])):
         return None
     return ScheduleFault("spent", onset, len(rate) - 1, peak, float(rate[-1]), factor)

@@ -213,6 +213,12 @@ def test_a_loss_that_does_not_mind_the_decay_is_silent() -> None:
     assert not findings(rate(3e-3 * 0.985**STEPS, step=STEPS), falling)
 
 
+def test_a_peak_after_half_of_the_log_is_no_early_decay() -> None:
+    value = np.full(N, 1e-9)
+    value[-10:-5] = 1e-3
+    assert all("planned in epochs" not in f.summary for f in findings(rate(value)))
+
+
 @given(
     st.lists(st.floats(0, 1e308, allow_subnormal=True), min_size=10, max_size=60),
     st.integers(1, 50),
