@@ -17,6 +17,7 @@ from trainforensics import registry
 from trainforensics.errors import UsageError
 from trainforensics.importers import indexmap
 from trainforensics.importers.base import Head, read_head
+from trainforensics.importers.lines import text_head
 from trainforensics.importers.table import columns_of
 from trainforensics.model import Checkpoint, Skipped
 
@@ -334,7 +335,7 @@ def _guess(head: Head) -> str:
         more = f" and {len(columns) - _COLUMNS_NAMED} more" if len(columns) > _COLUMNS_NAMED else ""
         shown = ", ".join(_text(name) for name in columns[:_COLUMNS_NAMED])
         return f"table without recognisable metrics (columns {shown}{more}); {_SAY_WHAT_THEY_ARE}"
-    if b"\x00" in data[:4096]:
+    if b"\x00" in text_head(data)[:4096]:
         return "binary file of no known log format"
     text = data[:4096].decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
     if text[:1] in "{[":

@@ -1,16 +1,18 @@
 from __future__ import annotations
 
 import gzip
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
 from trainforensics.importers.base import HEAD_BYTES, read_head
-from trainforensics.importers.lines import LineBlocks
+from trainforensics.importers.lines import LineBlocks, text_head
 
 
 @given(data=st.lists(st.text(alphabet="ab é", max_size=12), max_size=30), size=st.integers(1, 40), last=st.booleans())
@@ -92,3 +94,33 @@ def test_a_further_zstd_frame_that_is_cut_off_is_damage(tmp_path: Path, kept: in
     blocks = LineBlocks(path)
     assert b"".join(block for block, _ in blocks) == b"1\n2\n"
     assert [w.kind for w in blocks.warnings] == ["damaged-archive"]
+
+
+TEXT = "".join(f"step {i} loss {i / 7:.4f}\n" for i in range(300)).encode()
+
+
+@pytest.mark.parametrize("at", [0, 9, 1000, len(TEXT)])
+@pytest.mark.parametrize("size", [1, 2, 4096])
+def test_zero_bytes_in_a_text_are_line_ends_and_told(tmp_path: Path, at: int, size: int) -> None:
+    damaged = TEXT[:at] + bytes(size) + TEXT[at:]
+    assert text_head(damaged) == TEXT[:at] + b"\n" + TEXT[at:]
+    path = tmp_path / "train.log"
+    path.write_bytes(damaged)
+    blocks = LineBlocks(path)
+    assert b"".join(block for block, _ in blocks) == TEXT[:at] + b"\n" + TEXT[at:]
+    assert [(w.kind, w.where) for w in blocks.warnings] == [("corrupt", f"byte {at}")]
+    assert f"{size} bytes" in blocks.warnings[0].message
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        np.random.default_rng(0).normal(size=4000).astype(np.float32).tobytes(),
+        np.arange(9000, dtype=np.int32).tobytes(),
+        pickle.dumps({"loss": list(range(500)), "step": [i / 3 for i in range(500)]}),
+        TEXT.decode().encode("utf-16-le"),
+        b"\x7fELF\x00\x00\x00",
+    ],
+)
+def test_what_is_no_text_keeps_its_zero_bytes(data: bytes) -> None:
+    assert b"\x00" in text_head(data)

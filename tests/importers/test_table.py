@@ -264,3 +264,49 @@ def test_carriage_returns_alone_end_rows(tmp_path: Path) -> None:
 def test_lines_that_repeat_their_words_are_no_table(tmp_path: Path) -> None:
     path = write(tmp_path / "train.log", "".join(f"step {i}: loss {4 - i / 100:.2f} lr 1e-4\n" for i in range(60)))
     assert sniff(table, path) == 0.0
+
+
+def rows_of(n: int) -> list[str]:
+    return [f"{i},{i / 8},0.5" for i in range(1, n + 1)]
+
+
+@pytest.mark.parametrize("odd", ['{},"2.5,0.5', '"{},2.5,0.5', '{},2.5,"0.5'])
+@pytest.mark.parametrize("at", [1, 50, 198])
+def test_a_stray_quote_costs_its_row_alone(tmp_path: Path, odd: str, at: int) -> None:
+    lines = rows_of(200)
+    lines[at - 1] = odd.format(at)
+    found = read(table, write(tmp_path / "x.csv", "\n".join(["step,loss,lr", *lines, ""])))
+    assert found.series["loss"].number_steps == [i for i in range(1, 201) if i != at]
+    np.testing.assert_array_equal(found.series["loss"].value, found.series["loss"].step / 8)
+    assert [(w.kind, w.where) for w in found.warnings] == [("bad-line", f"line {at + 1}")]
+
+
+def test_stray_quotes_and_sound_ones_in_one_table(tmp_path: Path) -> None:
+    lines = [f"{line}," for line in rows_of(200)]
+    lines[9] += '"a ""b"",\n7 c\n"'
+    lines[19] += '5" wide'
+    lines[29], lines[30] = '30,"2.5,0.5,', '31,"2.5,0.5,'
+    lines[39] += '"d\n"'
+    found = read(table, write(tmp_path / "x.csv", "\n".join(["step,loss,lr,note", *lines])))
+    assert found.series["loss"].number_steps == [i for i in range(1, 201) if i not in (30, 31)]
+    assert [(w.kind, w.message[:6]) for w in found.warnings] == [("bad-line", "2 rows")]
+
+
+def test_zero_bytes_are_a_damaged_place(tmp_path: Path) -> None:
+    lines = rows_of(200)
+    lines[99] += "\x00" * 4096
+    found = read(table, write(tmp_path / "x.csv", "\n".join(["step,loss,lr", *lines, ""])))
+    assert found.series["loss"].number_steps == list(range(1, 201))
+    assert [w.kind for w in found.warnings] == ["corrupt"]
+    assert "4096 bytes" in found.warnings[0].message
+
+
+@pytest.mark.parametrize("columns", [8_000, 40_000])
+def test_a_header_of_thousands_of_columns(tmp_path: Path, columns: int) -> None:
+    names = ["step", "loss", *(f"layer{i}/grad_norm" for i in range(columns))]
+    rows = [",".join([str(i), "2.5", *["0.5"] * columns]) for i in range(1, 5)]
+    path = write(tmp_path / "x.csv", "\n".join([",".join(names), *rows]))
+    assert sniff(table, path) > 0.5
+    found = read(table, path)
+    assert found.series["loss"].number_steps == [1, 2, 3, 4]
+    assert len(found.series) == columns + 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -19,6 +20,10 @@ _READ_BYTES = 1 << 20  # at a time: memory that is used again costs less than fr
 _PACKED_BYTES = 1 << 16
 _LONGEST_LINE = 256 << 20
 _BOM = b"\xef\xbb\xbf"
+_ZEROS = re.compile(rb"\x00+")
+# Control characters that no text holds: not tab, newline, form feed, carriage return, backspace, escape.
+_CONTROLS = bytes({*range(1, 32), 127} - {8, 9, 10, 12, 13, 27})
+_MOST_CONTROLS = 0.01  # of a text; random bytes have a tenth
 
 
 @dataclass(slots=True)
@@ -27,7 +32,7 @@ class LineBlocks:
 
     `carriage_returns`: they end a line for the sake of the blocks; only newlines are counted. `longest_line`: bytes
     after which a line is cut. Elsewhere, where a file's start has carriage returns and no newline, they are its
-    line ends and become newlines.
+    line ends and become newlines. Zero bytes, which a crash leaves in place of text, end a line too.
     """
 
     path: Path
@@ -59,7 +64,8 @@ class LineBlocks:
             yield block.getvalue(), line
 
     def _chunks(self) -> Iterator[bytes]:
-        read = 0
+        read = zeros = 0
+        first_zero = None
         decoder = None
         old_mac = False
         for chunk in self._unpacked():
@@ -69,8 +75,15 @@ class LineBlocks:
             text = text if decoder is None else decoder.decode(text).encode()
             if not read:
                 old_mac = not self.carriage_returns and ends_by_return(text)
+            if b"\x00" in text:
+                zeros += text.count(b"\x00")
+                first_zero = read + text.index(b"\x00") if first_zero is None else first_zero
+                text = _ZEROS.sub(b"\n", text)
             yield text.replace(b"\r", b"\n") if old_mac else text
             read += len(chunk)
+        if zeros:
+            message = f"{zeros} bytes of the text are zero, as a crash leaves them; they were left out"
+            self.warnings.append(ReadWarning("corrupt", f"byte {first_zero}", message))
 
     def _unpacked(self) -> Iterator[bytes]:
         with self.path.open("rb") as raw:
@@ -109,9 +122,18 @@ def ends_by_return(text: bytes) -> bool:
 
 
 def text_head(data: bytes) -> bytes:
-    """The beginning of a text file as UTF-8 without a byte order mark. Redirection on Windows writes UTF-16."""
+    """The beginning of a text file as UTF-8 without a byte order mark. Redirection on Windows writes UTF-16.
+
+    Runs of zero bytes are line ends; where they stay, the file is no text.
+    """
     decoder = _utf16_decoder(data)
-    return data.removeprefix(_BOM) if decoder is None else decoder.decode(data).encode()
+    text = data.removeprefix(_BOM) if decoder is None else decoder.decode(data).encode()
+    if b"\x00" not in text:
+        return text
+    broken = _ZEROS.sub(b"\n", text)
+    controls = len(broken) - len(broken.translate(None, _CONTROLS))
+    runs, ends = broken.count(b"\n") - text.count(b"\n"), text.count(b"\n") + 1
+    return text if runs > ends or controls > _MOST_CONTROLS * len(broken) else broken
 
 
 def _utf16_decoder(start: bytes) -> codecs.IncrementalDecoder | None:

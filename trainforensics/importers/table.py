@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainforensics import roles
-from trainforensics.importers.base import EMPTY, HEAD_BYTES, NULL, Head, Record, Source
+from trainforensics.importers.base import EMPTY, HEAD_BYTES, NULL, Head, Record, Source, open_binary
+from trainforensics.importers.framing import BlockReader
 from trainforensics.importers.header import NAMELESS, by_place, is_number, shape_of
 from trainforensics.importers.lines import LineBlocks, text_head
 from trainforensics.importers.rows.axes import is_step_name
@@ -42,13 +43,15 @@ _LONG_NAMES = frozenset({"metric", "tag", "name", "key"})
 _LONG_VALUES = frozenset({"value", "metric_value"})
 _LONGEST_QUOTED = 64 << 20
 _BATCH_ROWS = 1 << 16
+_FEW_LINES = 3
+_LONGEST_HEAD = 4 << 20
 
 
 def sniff(head: Head) -> float:
     """A header that names a step or an epoch and a metric, over rows of numbers (cells may be set apart by blanks)."""
     if head.data.startswith(_PARQUET):
         return _sniff_parquet(head)
-    shape = shape_of(text_head(head.data), head.name, head.options)
+    shape = shape_of(_first_lines(head), head.name, head.options)
     if shape is None:
         return 0.0
     if shape.named:
@@ -65,7 +68,7 @@ def columns_of(head: Head) -> list[str]:
     """Names of the columns of a table, whatever they mean; none for what is no table of at least two columns."""
     if head.data.startswith(_PARQUET):
         return _parquet_names(head.path)
-    shape = shape_of(text_head(head.data), head.name, head.options)
+    shape = shape_of(_first_lines(head), head.name, head.options)
     if shape is None or len(shape.header) < 2 or not shape.rows:
         return []
     whole = shape.rows[:-1] if len(shape.rows) > 1 else shape.rows  # the last row may be cut off
@@ -104,6 +107,28 @@ def _is_runs_table(header: Sequence[str]) -> bool:
     return len(_RUNS_TABLE & set(header)) >= 3 and "Step" not in header
 
 
+def _first_lines(head: Head) -> bytes:
+    """The head of a text, or a few of its lines where these are longer: a table may have thousands of columns."""
+    text = text_head(head.data)
+    if len(head.data) >= head.size or text.count(b"\n") >= _FEW_LINES:
+        return text
+    try:
+        with open_binary(head.path) as stream:
+            return text_head(BlockReader(stream).read(_LONGEST_HEAD))
+    except OSError:
+        return text
+
+
+def _top(data: bytes) -> bytes:
+    """As much of a block as `_first_lines` gives."""
+    end = -1
+    for _ in range(_FEW_LINES):
+        end = data.find(b"\n", end + 1)
+        if end < 0:
+            return data[:_LONGEST_HEAD]
+    return data[: max(HEAD_BYTES, end + 1)]
+
+
 # --- CSV ---------------------------------------------------------------------------------------------------------
 
 
@@ -124,6 +149,8 @@ class _Csv:
     spans: Sequence[tuple[int, int]] = ()
     ragged: int = 0
     ragged_line: int = 0
+    stray: int = 0
+    stray_line: int = 0
     warnings: list[ReadWarning] = field(default_factory=list)
 
     def read(self) -> Iterator[Record]:
@@ -133,6 +160,8 @@ class _Csv:
         for block, line in blocks:
             data = pending + block.replace(b"\r\r\n", b"\n")
             first = pending_line if pending else line
+            data, first = (data, first) if self.header else self._begin(data, first)
+            data = self._without_stray_quotes(data, first)
             if data.count(b'"') % 2 and len(data) < _LONGEST_QUOTED:
                 pending, pending_line = data, first
                 continue
@@ -144,29 +173,68 @@ class _Csv:
         if self.ragged:
             message = f"{self.ragged} rows have more cells than the header; the further cells are column_<number>"
             yield ReadWarning("ragged-row", f"line {self.ragged_line}", message)
+        if self.stray:
+            message = f"{self.stray} rows open a quotation that nothing closes; they were left out"
+            yield ReadWarning("bad-line", f"line {self.stray_line}", message)
         yield from self.warnings
         yield from blocks.warnings
 
+    def _begin(self, data: bytes, line: int) -> tuple[bytes, int]:
+        """Find the header; what is below it, and the line that begins with. Nothing where this is no table."""
+        shape = shape_of(_top(data), self.source.path.name, self.source.options)
+        if shape is None:
+            self.warnings.append(ReadWarning("no-header", f"line {line}", "no header was found; nothing was read"))
+            return b"", line
+        if _is_runs_table(shape.header):
+            message = "a table of runs, one row each, without a step; export a chart or the history instead"
+            self.warnings.append(ReadWarning("runs-table", f"line {line}", message))
+            return b"", line
+        if shape.named:
+            message = f"no header: the columns are taken as {', '.join(shape.header)}; --map NAME=ROLE says otherwise"
+            self.warnings.append(ReadWarning("no-header", f"line {line}", message))
+        self.delimiter, self.header, self.spans = shape.delimiter, shape.header, shape.spans
+        if shape.across:
+            data, self.delimiter = b"\n".join(data.replace(self.delimiter.encode(), b" ").split()), ","
+        body = data.split(b"\n", shape.lines)
+        return body[-1] if len(body) == shape.lines + 1 else b"", line + shape.lines
+
+    def _without_stray_quotes(self, data: bytes, line: int) -> bytes:
+        """The lines, emptied where they open a quotation that is none: the line below is a row of its own.
+
+        A quotation may go on over lines; one that nothing closes would swallow every row behind it.
+        """
+        if b'"' not in data:
+            return data
+        bytes_ = np.frombuffer(data, np.uint8)
+        quotes = np.searchsorted(np.flatnonzero(bytes_ == ord("\n")), np.flatnonzero(bytes_ == ord('"')))
+        odd = [row for row, count in enumerate(np.bincount(quotes).tolist()) if count % 2]
+        if not odd:
+            return data
+        lines = data.split(b"\n")
+        closing = -1
+        for row, following in zip(odd, [*odd[1:], len(lines)], strict=True):
+            if row == closing or row + 1 == len(lines) or not self._opens_quotation(lines[row]):
+                continue
+            if not self._is_row(lines[row + 1]):
+                closing = following
+                continue
+            lines[row] = b""
+            self.stray, self.stray_line = self.stray + 1, self.stray_line or line + row
+        return b"\n".join(lines)
+
+    def _opens_quotation(self, line: bytes) -> bool:
+        mark = re.escape(self.delimiter)
+        closed = rf'(?:"(?:[^"]|"")*+"[^{mark}]*+|[^"{mark}][^{mark}]*+)?'
+        return re.fullmatch(rf"{closed}(?:{mark}{closed})*+\r?", line.decode("utf-8", "replace")) is None
+
+    def _is_row(self, line: bytes) -> bool:
+        """Whether a line is a row of numbers on its own."""
+        cells = (
+            line.decode("utf-8", "replace").replace('"', "").split(None if self.delimiter == " " else self.delimiter)
+        )
+        return len(cells) == len(self.header) and _numeric_share(cells, len(cells)) > 0.5
+
     def _block(self, data: bytes, line: int, reader: _Exports) -> Iterator[Record]:
-        if not self.header:
-            shape = shape_of(data[:HEAD_BYTES], self.source.path.name, self.source.options)
-            if shape is None:
-                self.warnings.append(ReadWarning("no-header", f"line {line}", "no header was found; nothing was read"))
-                return
-            if _is_runs_table(shape.header):
-                message = "a table of runs, one row each, without a step; export a chart or the history instead"
-                self.warnings.append(ReadWarning("runs-table", f"line {line}", message))
-                return
-            if shape.named:
-                message = (
-                    f"no header: the columns are taken as {', '.join(shape.header)}; --map NAME=ROLE says otherwise"
-                )
-                self.warnings.append(ReadWarning("no-header", f"line {line}", message))
-            self.delimiter, self.header, self.spans = shape.delimiter, shape.header, shape.spans
-            if shape.across:
-                data, self.delimiter = b"\n".join(data.replace(self.delimiter.encode(), b" ").split()), ","
-            body = data.split(b"\n", shape.lines)
-            data, line = body[-1] if len(body) == shape.lines + 1 else b"", line + shape.lines
         if not data.strip():
             return
         aligned = data

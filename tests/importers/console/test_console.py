@@ -193,3 +193,18 @@ def test_times_that_state_no_zone_are_said_to(tmp_path: Path, time: str, naive: 
     assert [warning.kind for warning in found.warnings] == ["naive-time"] * naive
     said = read_text(tmp_path, f"[{time.format(1)}] CUDA out of memory\n")
     assert [warning.kind for warning in said.warnings] == ["naive-time"] * naive
+
+
+@pytest.mark.parametrize(("first", "steps"), [(2**63 - 100, range(1, 31)), (10**22, range(1, 31))])
+def test_rows_are_counted_where_steps_are_beyond_what_a_step_can_be(tmp_path: Path, first: int, steps: range) -> None:
+    found = read_text(tmp_path, "".join(f"step {first + i} loss {2 + i / 8}\n" for i in range(30)))
+    assert series(found, "loss")[0] == list(steps)
+    assert [w.kind for w in found.warnings] == ["odd-step"]
+
+
+def test_a_step_beyond_what_a_step_can_be_is_the_one_before(tmp_path: Path) -> None:
+    texts = [str(i) for i in range(1, 31)]
+    texts[6] = "9" * 30
+    found = read_text(tmp_path, "".join(f"step {text} loss 2.5\n" for text in texts))
+    assert series(found, "loss")[0] == [*range(1, 7), 6, *range(8, 31)]
+    assert [w.kind for w in found.warnings] == ["odd-step"]

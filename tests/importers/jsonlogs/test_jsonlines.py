@@ -87,7 +87,7 @@ def test_numbers_as_strings_bom_crlf_and_a_torn_last_line(log: Path) -> None:
 
 def test_a_bad_line_costs_itself_alone(log: Path) -> None:
     rows = [json.dumps(row) for row in steps(500)]
-    rows[250] = rows[250][:9] + "\x00\x00" + rows[250][12:]
+    rows[250] = rows[250][:9] + "\x01\x01" + rows[250][12:]
     rows[300] = ""
     write(log, *rows)
     found = read(jsonlines, log)
@@ -476,6 +476,14 @@ def test_why_rows_are_counted_is_said_where_a_step_column_is_there(log: Path) ->
     assert found.axis is not None and found.axis.unit == "row"
     assert [(w.kind, w.where) for w in found.warnings] == [("odd-step", "column step")]
     assert "step column 'step' has no usable numbers" in found.warnings[0].message
+
+
+@pytest.mark.parametrize("first", [2**63, 2**70, -(2**65)])
+def test_rows_are_counted_where_steps_are_beyond_what_a_step_can_be(log: Path, first: int) -> None:
+    found = read(jsonlines, write(log, *({"step": first + 4096 * i, "loss": 2.0} for i in range(40))))
+    assert found.axis is not None and found.axis.unit == "row"
+    assert found.series["loss"].step.tolist() == list(range(1, 41))
+    assert [w.kind for w in found.warnings] == ["odd-step"]
 
 
 def test_many_blocks_read_as_one(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:

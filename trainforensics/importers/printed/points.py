@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from trainforensics.importers.base import NO_TIME, NULL, Points
 from trainforensics.importers.printed.shapes import Shape
 from trainforensics.importers.printed.tokens import COUNT_SUFFIXES, number_of
-from trainforensics.importers.rows.axes import says_validation
+from trainforensics.importers.rows.axes import MAX_STEP, says_validation
 from trainforensics.importers.rows.times import is_naive, parse_time
 from trainforensics.model import ReadWarning
 
@@ -33,6 +33,7 @@ class Collector:
     naive: bool = False
     _bad: int = 0
     _example: str = ""
+    _far: int = 0
     _cadence: dict[int, tuple[int, int]] = field(default_factory=dict)  # by shape: the last step, and how far apart
 
     def take(self, shapes: Sequence[Shape]) -> Iterator[Points]:
@@ -51,6 +52,9 @@ class Collector:
         if self._bad:
             message = f"{self._bad} values are no numbers, the first {self._example!r}; they are no points"
             yield ReadWarning("wrong-type", self.label, message)
+        if self._far:
+            message = f"{self._far} steps are beyond what a step can be; rows are counted, or the step before is taken"
+            yield ReadWarning("odd-step", self.label, message)
 
     def _unrounded(self, shape: Shape, step: _Ints, texts: Sequence[str | None]) -> _Ints:
         """Steps that are printed in thousands ("1K", three times) go on at the pace of the exact ones before them."""
@@ -72,12 +76,24 @@ class Collector:
         self._cadence[id(shape)] = last, apart
         return step
 
+    def _reachable(self, number: NDArray[np.float64], seq: _Ints) -> _Ints:
+        """Numbers as steps: rows are counted where they are beyond what a step can be; a few are the step before."""
+        far = np.abs(number) >= MAX_STEP
+        if not far.any():
+            return number.astype(np.int64)
+        self._far += int(np.count_nonzero(far))
+        if far.all():
+            return seq + 1
+        near = np.flatnonzero(~far)
+        before = np.searchsorted(near, np.arange(len(number)), side="right") - 1
+        return number[near[np.maximum(before, 0)]].astype(np.int64)
+
     def _of(self, shape: Shape) -> Iterator[Points]:
         columns = list(zip(*shape.rows, strict=True))
         seq = np.array(shape.seqs, np.int64)
         step = np.array(shape.steps, np.int64)
         if shape.plain:
-            step = np.nan_to_num(numbers(columns[shape.step - 1])[0]).astype(np.int64)
+            step = self._reachable(np.nan_to_num(numbers(columns[shape.step - 1])[0]), seq)
         if shape.step:
             step = self._unrounded(shape, step, columns[shape.step - 1])
         wall = _times(columns[shape.time - 1]) if shape.time else None

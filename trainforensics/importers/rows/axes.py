@@ -79,7 +79,7 @@ _INTERVALS = frozenset(
     }
 )
 _CONFIG_FILES = ("training_args.json", "args.json", "config.json", "train_config.json", "config.yaml", "hparams.yaml")
-_MAX_STEP = 2.0**62
+MAX_STEP = 2.0**62
 _RARE_NULLS = 0.1
 
 Kind = Literal["column", "epoch_iteration", "epoch", "sample", "row"]
@@ -120,7 +120,7 @@ class StepAxis:
             number = (done - self.first_epoch) * self.per_epoch + number
             if validation is not None:
                 number = np.where(validation, np.nan, number)
-        known = np.isfinite(number) & (np.abs(number) < _MAX_STEP)
+        known = np.isfinite(number) & (np.abs(number) < MAX_STEP)
         step = self._carried(np.where(known, number, 0.0).astype(np.int64), known)
         self._last = int(step[-1])
         if cells is not None and not known.all():
@@ -138,7 +138,7 @@ class StepAxis:
         return self.odd + self._nulls, min(line for line in (self.odd_line, self._null_line) if line)
 
     def _note_odd(self, block: Block, cells: Cells) -> None:
-        unusable = ~(np.isfinite(cells.number) & (np.abs(cells.number) < _MAX_STEP))
+        unusable = ~(np.isfinite(cells.number) & (np.abs(cells.number) < MAX_STEP))
         odd = np.flatnonzero(unusable & ~np.isin(cells.state, (NULL, EMPTY, ABSENT)))
         nulls = np.flatnonzero(cells.state == NULL)
         if len(odd):
@@ -279,8 +279,7 @@ def _step_column(block: Block) -> str | None:
 
 def _counts(cells: Cells) -> bool:
     number = cells.number[cells.state == VALUE]
-    if not len(number) or np.any(~np.isfinite(number)):
-        number = number[np.isfinite(number)]
+    number = number[np.abs(number) < MAX_STEP]  # neither NaN nor beyond what a step can be
     if not len(number) or np.any(number != np.floor(number)):
         return False
     return len(number) < 3 or bool(np.any(number != number[0]))
