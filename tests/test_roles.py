@@ -37,6 +37,7 @@ NAMES: dict[str | None, tuple[str, ...]] = {
         "entropy_loss",
         "train/entropy_loss", "train/policy_gradient_loss", "loss_metrics/global_max_loss",
         "d_loss", "loss/D", "accuracy", "fast_rcnn/cls_accuracy", "perplexity", "token_acc", "tok_norm", "pos_norm",
+        "valid_code_perplexity", "valid_prob_perplexity", "val/codebook_perplexity", "val/vq/perplexity",
         "ppl", "temperature", "recon", "eta_seconds", "percentage", "eval_runtime",
         "eval_samples_per_second", "eval_steps_per_second", "train_runtime", "grad_norm_clip", "max_grad_norm",
         "layers.3/loss", "loss_0", "D/L", "train/Perplexity", "timing/train/z", "training/global_step",

@@ -277,9 +277,9 @@ def _compact(names: Iterable[str]) -> frozenset[str]:
 @lru_cache(maxsize=65536)
 def _resolve(name: str) -> RoleMatch:
     tokens = _cut(name)
-    if "".join(token.word for token in tokens) in _table().counts:
-        return RoleMatch()
     parts = _set_aside(tokens)
+    if any("".join(token.word for token in said) in _table().counts for said in (tokens, parts.tokens)):
+        return RoleMatch()
     match = _validation(parts) if parts.val else _by_windows(parts)
     layer = match.layer or _join(parts.layer)
     return replace(match, rank=parts.rank, expert=parts.expert, layer=layer)

@@ -24,3 +24,8 @@ def test_a_loss_that_runs_away_is_told_by_itself() -> None:
 def test_nothing_is_taken_in_by_kinds_that_explain_nothing() -> None:
     findings = (finding("divergence", 503), finding("nan-onset", 503))
     assert merge(findings, slack=4) == findings
+
+
+def test_a_loss_that_became_a_constant_has_not_diverged() -> None:
+    (merged,) = merge((finding("divergence", 870), finding("loss-zero", 870)), slack=4)
+    assert merged.kind == "loss-zero"

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 from trainforensics.model import Finding
 
-# A curve that sits at a multiple of itself, data of another level, or a level that a restart left behind, is not the
-# loss misbehaving: the same jump in the curve is told once, by the kind that knows better.
+# A curve that sits at a multiple of itself, data of another level, a level that a restart left behind, or a constant is
+# not the loss misbehaving: the same jump in the curve is told once, by the kind that knows better.
 ABSORBS: dict[str, frozenset[str]] = {
     "scale-mismatch": frozenset({"divergence", "gradual-rise", "instant-burst", "data-shift", "gradient-explosion"}),
     "resume-discontinuity": frozenset({"divergence", "gradual-rise"}),
     "data-shift": frozenset({"divergence", "gradual-rise"}),
+    "loss-zero": frozenset({"divergence", "gradual-rise"}),
 }
 
 

@@ -20,6 +20,7 @@ MAX_POINTS = 100
 MAX_JUMP_POINTS = 400  # a jump needs neighbouring evaluations, so less may be condensed
 FEW, VERY_FEW = 12, 8  # evaluations below which second differences, and running medians, show mostly the shape
 HELD = 3  # rows that show one value: rounding alone repeats most values less often
+AT_ONCE = 0.25  # of the evaluations since the minimum: a rise within less has no slope to follow back
 MAD_TO_SD = 1.4826  # of a normal distribution
 _TINY = float(np.finfo(np.float64).tiny)
 _HUGE = 1e100  # larger values would overflow when squared; a curve that holds them is another kind's business
@@ -275,7 +276,7 @@ def sustained_rise(curve: Condensed, min_after: int = 3) -> Rise | None:
         return None
     return Rise(
         best=best,
-        onset=_rise_onset(curve, best, n - 1, low),
+        onset=_rise_onset(curve, best, n - 1),
         peak=best + int(np.argmax(curve.smooth[best:])),
         low=low,
         level=level,
@@ -285,21 +286,38 @@ def sustained_rise(curve: Condensed, min_after: int = 3) -> Rise | None:
     )
 
 
-def _rise_onset(curve: Condensed, best: int, last: int, low: float) -> int:
+def _rise_onset(curve: Condensed, best: int, last: int) -> int:
     """First evaluation of the rise that leads from `best` to `last`.
 
-    The rise began before it left the noise: its slope outside, the steeper of its first quarter's and its whole, is
-    followed back to the low level.
+    The ramp that fits best (a level, a straight rise, a level to the end) tells the level before the rise, however the
+    curve wandered since its minimum, and where a rise that is done at once begins. A slow one began before it left the
+    noise: its slope outside, the steeper of its first quarter's and its whole, is followed back to that level.
     """
-    inside = np.flatnonzero(curve.smooth[best : last + 1] <= low + 2 * curve.noise)
-    out = min(best + (int(inside[-1]) if len(inside) else 0) + 1, last)
-    step, value = curve.step[out : last + 1].astype(np.float64), curve.smooth[out : last + 1]
+    value = curve.smooth[best : last + 1]
+    start, stop = _ramp(value)
+    if stop - start <= AT_ONCE * len(value):
+        return best + start + 1
+    low = float(np.quantile(value[: start + 1], 0.3))
+    inside = np.flatnonzero(value <= low + 2 * curve.noise)
+    out = min(best + int(inside[-1]) + 1, last)
+    step, risen = curve.step[out : last + 1].astype(np.float64), curve.smooth[out : last + 1]
     stops = [at for at in (max(2, len(step) // 4), len(step) - 1) if 0 < at < len(step)]
-    slope = max(((value[at] - value[0]) / max(step[at] - step[0], 1.0) for at in stops), default=0.0)
+    slope = max(((risen[at] - risen[0]) / max(step[at] - step[0], 1.0) for at in stops), default=0.0)
     if slope <= 0:
         return out
-    start = step[0] - (value[0] - low) / slope
-    return min(max(int(np.searchsorted(curve.step, start, side="right")), best + 1), out)
+    left = int(np.searchsorted(curve.step, step[0] - (risen[0] - low) / slope, side="right"))
+    return min(max(left, best + 1), out)
+
+
+def _ramp(value: Floats) -> tuple[int, int]:
+    """The last position on the lower level and the first on the upper one of the ramp that fits best."""
+    n = len(value)
+    starts, stops = np.triu_indices(n, 1)
+    shape = np.clip((np.arange(n) - starts[:, None]) / (stops - starts)[:, None], 0, 1)
+    shape -= shape.mean(axis=1, keepdims=True)
+    explained = (shape @ (value - value.mean())) ** 2 / (shape**2).sum(axis=1)
+    at = int(np.argmax(explained))
+    return int(starts[at]), int(stops[at])
 
 
 def best_step(curve: Curve, points: Condensed, position: int) -> int:
@@ -359,7 +377,7 @@ def second_descent(curve: Condensed, min_side: int = 3) -> SecondDescent | None:
     if n >= FEW:  # longer lags would measure the hump itself
         noise = max(_point_to_point(curve.value), point_noise(curve.value[first : second + 1]))
     error = _level_error(noise, low, top)
-    onset = _rise_onset(curve, first, peak, low)
+    onset = _rise_onset(curve, first, peak)
     z, relative = min(top - low, top - end) / error, (top - low) / scale
     return SecondDescent(first, onset, peak, second, low, top, end, z, noise, relative)
 

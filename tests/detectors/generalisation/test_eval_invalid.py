@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from factories import make_curve, make_signals
 from numpy.typing import NDArray
 
@@ -101,3 +102,35 @@ def test_a_best_value_so_far_starts_at_infinity() -> None:
     assert not findings(make_signals([evaluation(value), training()]))
     value[5] = np.inf
     assert findings(make_signals([evaluation(value), training()]))[0].occurrences == (120,)
+
+
+def metric(value: float, n: int = N, name: str = "val/acc") -> Curve:
+    return evaluation(np.full(n, value), "val_metric", name=name)
+
+
+@pytest.mark.parametrize(("value", "name"), [(0.1, "val/acc"), (0.6838, "val/acc"), (1.0, "val/error_rate")])
+def test_a_metric_that_never_moves_while_the_loss_falls(value: float, name: str) -> None:
+    (found,) = findings(make_signals([metric(value, name=name), training()]))
+    assert found.series == name and found.onset_step == EVERY and found.recovery == "ongoing"
+
+
+@pytest.mark.parametrize(
+    ("value", "n", "name"),
+    [
+        (1.0, N, "val/acc"),
+        (100.0, N, "val/acc"),
+        (0.0, N, "val/error_rate"),
+        (0.0, 6, "val/mAP"),
+        (0.5, 3, "val/acc"),
+        (0.7, N, "val/best_acc"),
+    ],
+)
+def test_a_metric_that_has_reason_to_stand_is_none(value: float, n: int, name: str) -> None:
+    assert not findings(make_signals([metric(value, n, name), training()]))
+
+
+def test_a_metric_beside_one_that_moves_or_a_loss_at_rest_is_none() -> None:
+    moving = evaluation(0.5 + 0.02 * RNG.standard_normal(N), "val_metric", name="val/f1")
+    assert not findings(make_signals([metric(0.1), moving, training()]))
+    at_rest = make_curve(1 + 2 * np.exp(-np.arange(EVERY * N) / 10) + 0.03 * RNG.standard_normal(EVERY * N))
+    assert not findings(make_signals([metric(0.1), at_rest]))

@@ -68,3 +68,14 @@ def test_a_validation_loss_that_is_no_number_meanwhile_is_another_kind() -> None
     for loss_, told in ((ill, 0), (stray, 1)):
         validation = evaluation(loss_ + np.exp(-np.arange(40) / 9), "val_loss", "eval/loss")
         assert len(findings(make_signals([score_, validation, loss(40)]))) == told
+
+
+@pytest.mark.parametrize("n", [20, 40, 100, 300])
+def test_the_onset_is_where_the_score_leaves_its_level_not_its_best_evaluation(n: int) -> None:
+    at, onsets = np.arange(n) / n, []
+    for seed in range(10):
+        wander = 0.97 - 0.04 * (1 - np.exp(-20 * at)) - 0.2 * (at >= 0.5)
+        value = wander + 0.01 * np.random.default_rng(seed).standard_normal(n)
+        onsets += [f.onset_step / (EVERY * n) for f in findings(make_signals([evaluation(value), loss(n)]))]
+    assert len(onsets) >= 8
+    assert np.quantile(np.abs(np.array(onsets) - 0.5), 0.9) < 0.1

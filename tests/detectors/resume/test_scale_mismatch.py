@@ -103,3 +103,27 @@ def test_a_gradient_norm_that_falls_by_the_same_factor_stands_in_for_a_whole_num
     (found,) = findings(make_signals({"train_loss": value, "grad_norm": norm / np.where(late, 6.5, 1)}))
     assert found.onset_step == 221
     assert not findings(make_signals({"train_loss": value, "grad_norm": norm / np.where(late, 2, 1)}))
+
+
+@pytest.mark.parametrize("k", [7.0, 9.7, 128.0])
+def test_validation_that_stands_at_one_large_ratio_and_falls_with_training_is_a_scale(k: float) -> None:
+    for seed in range(5):
+        noisy = loss(seed) * np.exp(0.08 * np.random.default_rng(seed + 50).standard_normal(N))
+        validation = make_curve(k * loss(seed + 9)[::EVERY], "val_loss", step=np.arange(1, N, EVERY), series_id=1)
+        (found,) = findings(make_signals([make_curve(noisy), validation]))
+        assert found.onset_step == 1
+
+
+def test_a_large_gap_that_opens_or_adds_is_no_scale() -> None:
+    opens, level = np.linspace(1, 12, N // EVERY), 1 + 2 * np.exp(-np.arange(N) / 100)
+    for seed in range(20):
+        noisy = loss(seed) * np.exp(0.08 * np.random.default_rng(seed + 50).standard_normal(N))
+        at = loss(seed + 9)[::EVERY]
+        for value in (at * opens, at + 10, 8 + 0.1 * level[::EVERY]):
+            validation = make_curve(value, "val_loss", step=np.arange(1, N, EVERY), series_id=1)
+            assert not findings(make_signals([make_curve(noisy), validation]))
+
+
+def test_a_few_evaluations_tell_no_large_ratio_from_a_gap() -> None:
+    validation = make_curve(9.7 * loss(3)[60::60], "val_loss", step=np.arange(61, N, 60), series_id=1)
+    assert not findings(make_signals([make_curve(loss()), validation]))

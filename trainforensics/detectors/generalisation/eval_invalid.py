@@ -3,7 +3,9 @@
 What it detects:
     Validation losses that are NaN or infinite while training is finite; that repeat one value exactly while training
     moves; that are negative or exactly zero while the training loss is positive; or that lie and swing at many times
-    the loss of the untrained model while training is smooth (statistics of batch normalisation, a wrong mode).
+    the loss of the untrained model while training is smooth (statistics of batch normalisation, a wrong mode). A
+    metric that gives one value at every evaluation while the training loss goes on falling (weights that are not the
+    trained ones, a wrong label map).
 
 Why it matters:
     Checkpoint selection and early stopping act on these numbers. The model may be fine; the evaluation is not.
@@ -13,7 +15,9 @@ Evidence:
 
 False positives:
     A NaN that training had first is a consequence (nan-onset names it). Losses that are negative by nature have a
-    negative training loss too. A constant factor between the two curves without swings is a scale (scale-mismatch).
+    negative training loss too. A constant factor between the two curves without swings is a scale (scale-mismatch). A
+    metric that stands at its best possible value is solved, one at zero may need more training, and one that stands
+    while the loss has come to rest as well shows a model that prefers one class.
 
 Example:
     Training loss falls from 0.74 to 0.05, validation loss jumps between 2,000 and 11,000 from the first epoch on.
@@ -24,6 +28,7 @@ Parameters:
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,12 +42,16 @@ from trainforensics.signals.evaluations import (
     MAX_JUMP_POINTS,
     condense,
     evaluated,
+    higher_is_better,
     is_whole,
     level_up_to,
     point_noise,
     runs,
     usable,
+    validation_curves,
 )
+
+_REFERENCE = re.compile(r"best|baseline|target|threshold|reference|chance")  # a metric that stands by its nature
 
 META = Meta(
     kind=KINDS["eval-invalid"],
@@ -51,6 +60,11 @@ META = Meta(
     params=(
         Param("frozen", 5.0, "evaluations in a row with exactly one value; rounding alone seldom repeats that often"),
         Param("moved", 0.1, "share by which the training loss must have moved over frozen evaluations"),
+        Param("fallen", 0.2, "share by which the training loss must have fallen over a frozen metric"),
+        Param("late", 0.1, "share of that fall in the later half; a loss that only learns class sizes is at rest"),
+        Param("few", 4.0, "evaluations of a metric, all of one value; three may agree in a small set"),
+        Param("zero", 10.0, "the same where the value is zero, as scores of a young model often are"),
+        Param("solved", 0.99, "share of the best possible score from which on nothing is left to move"),
         Param("above", 3.0, "times the highest training level that a typical evaluation must exceed to be impossible"),
         Param("swing", 0.2, "point-to-point noise against the level; healthy evaluations repeat within a few per cent"),
         Param("wild", 0.5, "the same where the level alone proves nothing: neighbouring evaluations differ by half"),
@@ -77,6 +91,8 @@ def detect(signals: Signals, params: Params) -> Outcome:
     if not curves:
         return NotApplicable("no evaluation was logged", "evaluate on held-out data")
     faults = [fault for curve in curves if (fault := _fault(curve, train, signals, params)) is not None]
+    if not faults and (fault := _frozen_metric(signals, train, params)) is not None:
+        faults = [fault]
     whole = [fault for fault in faults if fault.curve.series.domain is None][:1]
     chosen = whole or faults
     return Fired(tuple(_finding(fault, train) for fault in chosen)) if chosen else Clear()
@@ -140,6 +156,39 @@ def _frozen(curve: Curve, level: Floats, params: Params) -> _Fault | None:
     bad[begin : begin + length] = True
     text = f"{length} evaluations in a row are exactly {curve.value[begin]:.6g}"
     return _Fault(curve, bad, f"{text} while training loss went {over[0]:.4g} -> {over[-1]:.4g}", 0.8)
+
+
+def _frozen_metric(signals: Signals, train: Curve, params: Params) -> _Fault | None:
+    """A metric of one value at every evaluation, no other metric that moves, and a training loss that falls and falls.
+
+    A metric that has moved before may well stand: a small set shows no difference between two models that both learnt.
+    """
+    curves = [c for c in validation_curves(signals, "val_metric") if not _REFERENCE.search(c.name.lower())]
+    curves = [c for c in curves if len(c) >= params["few"]]
+    if not curves or any(float(np.ptp(c.value)) > 0 for c in curves):
+        return None
+    curve = next((c for c in curves if _may_move(c, params)), None)
+    if curve is None:
+        return None
+    level = level_up_to(train, curve.step)
+    level = level[np.isfinite(level)]
+    if len(level) < params["few"]:
+        return None
+    fall, late = float(level[0] - level[-1]), float(level[len(level) // 2] - level[-1])
+    if fall <= max(params["fallen"] * abs(level[0]), 4 * point_noise(level)) or late < params["late"] * fall:
+        return None
+    text = f"all {len(curve)} evaluations are exactly {curve.value[0]:.6g}"
+    bad = np.ones(len(curve), dtype=np.bool_)
+    return _Fault(curve, bad, f"{text} while training loss fell {level[0]:.4g} -> {level[-1]:.4g}", 0.7)
+
+
+def _may_move(curve: Curve, params: Params) -> bool:
+    """Whether a frozen metric is neither solved nor, after few evaluations, still at zero."""
+    value = float(curve.value[0])
+    if not higher_is_better(curve):
+        return value != 0
+    solved = any(params["solved"] * best <= value <= best for best in (1.0, 100.0))
+    return not solved and (value != 0 or len(curve) >= params["zero"])
 
 
 def _settled_on_grid(value: Floats, begin: int) -> bool:

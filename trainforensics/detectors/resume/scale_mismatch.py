@@ -2,8 +2,10 @@
 
 What it detects:
     A training loss that steps to a whole multiple (or fraction) of its level within one logged point and keeps
-    training there, its noise grown by the same factor (any large multiple where the gradient norm does not move); or
-    one that lies at the same whole multiple of the validation loss from the first evaluation to the last.
+    training there, its noise grown by the same factor (any large multiple where the gradient norm does not move). Or
+    one that lies at the same whole multiple of the validation loss from the first evaluation to the last; or validation
+    and training that stand at one large ratio, whole or not, from the first evaluation on, while both fall in
+    proportion.
 
 Why it matters:
     Sums instead of means, losses multiplied by gradient accumulation or world size, a changed reduction after an
@@ -16,7 +18,8 @@ Evidence:
 False positives:
     Losses that really double do not double their noise at once, nor go on at the same slope, in proportion, as before.
     A fall where an epoch ends, or a step where the learning rate moves, may be learning. Validation above training by
-    dropout, packing or over-fitting is no constant whole number.
+    dropout, packing or harder data is no constant whole number and stays within a few times; over-fitting opens the
+    gap as it goes, and one that adds to the loss does not fall with it.
 
 Example:
     The loss goes from 1.21 to 4.86 between steps 500 and 505, 4.0 times, and falls on from there.
@@ -28,7 +31,6 @@ Parameters:
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -37,10 +39,9 @@ from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, Outcome
 from trainforensics.signals import Curve, Signals
-from trainforensics.signals.curve import Floats, Ints
+from trainforensics.signals.epochs import epoch_ends
 from trainforensics.signals.evaluations import point_noise, usable, validation_curves
-from trainforensics.signals.noise import robust_sigma
-from trainforensics.signals.steps import lasting_steps
+from trainforensics.signals.multiples import SIDE, Proportion, Step, proportion, same_units, setting_of, steps, whole
 
 META = Meta(
     kind=KINDS["scale-mismatch"],
@@ -56,12 +57,15 @@ META = Meta(
         Param("largest", 64.0, "largest multiple looked for; beyond it every ratio is near a whole number"),
         Param("noise", 1.7, "factor by which the noise may miss the multiple; it is known from 32 points a side"),
         Param("spread", 0.05, "spread of train against validation over the evaluations"),
+        Param("apart", 6.0, "ratio that no gap of generalisation has at the first evaluation already"),
+        Param("farthest", 4096.0, "largest such ratio: sums over batches and sequences; beyond it, another measure"),
+        Param("few", 8.0, "evaluations that tell it from a gap which opened before the first one"),
+        Param("wide", 0.25, "spread of such a ratio; the training loss of a few batches is known no better"),
+        Param("fallen", 0.25, "fall of validation, in logarithms, over which such a ratio must hold"),
+        Param("drift", 0.35, "share of that fall by which the ratio may drift; a gap that adds drifts by all of it"),
     ),
 )
-SIDE = 32
 CLIPPED = 0.03  # relative noise of a gradient norm below which it is held where it is
-_UNITS = re.compile(r"bpb|bpc|bits|bytes?|chars?|ppl|perplexity|mse|mae|rmse|acc|err")  # no counterparts
-FACTORS = ("accum", "world_size", "num_gpus", "num_devices", "batch_size", "n_gpu")
 
 
 def detect(signals: Signals, params: Params) -> Outcome:
@@ -70,60 +74,38 @@ def detect(signals: Signals, params: Params) -> Outcome:
     loss = usable(curve) if curve is not None else None
     if loss is None or len(loss) < 20 or loss.value.min() <= 0:
         return Clear()
-    found = list(_steps(signals, loss, params)) or list(_against_validation(signals, loss, params))
+    found = [f for step in steps(loss) if (f := _rescaled(signals, loss, step, params)) is not None]
+    if not found and (validation := next(iter(validation_curves(signals)), None)) is not None:
+        found += _against(signals, loss, validation, params)
     return Fired(tuple(found)) if found else Clear()
 
 
-def _whole(ratio: float, tolerance: float, params: Params) -> int | None:
-    """The whole number (2 or more) that a ratio or its inverse is, if it is one."""
-    if not 1 / params["largest"] <= ratio <= params["largest"]:
+def _rescaled(signals: Signals, loss: Curve, step: Step, params: Params) -> Finding | None:
+    """The finding for a step that multiplies the whole curve: level and noise, but not its course."""
+    ratio, larger = step.ratio, max(step.ratio, 1 / step.ratio)
+    k = whole(ratio, params["whole"], params["largest"])
+    named = setting_of(signals, k) if k is not None else None
+    if k is not None and not named and abs(max(step.exact, 1 / step.exact) - k) > params["unnamed"]:
+        k = None
+    still = _gradient_agrees(signals, loss, step, params) if larger >= params["plain"] else None
+    bent = step.bend > max(params["bend"] / SIDE, 3 * step.error)
+    noisier = abs(math.log(max(step.noise, 1e-12) / ratio)) > math.log(params["noise"])
+    if bent or noisier or (k is None and still is None) or (not named and _learnt(signals, loss, step)):
         return None
-    larger = max(ratio, 1 / ratio)
-    k = round(larger)
-    return k if k >= 2 and abs(larger - k) <= min(tolerance * k, 0.3) else None
+    at, before, after = int(loss.step[step.at]), float(np.median(step.before[-8:])), float(np.median(step.after[:8]))
+    about, times = ("", f"{k}") if k is not None else ("about ", f"{larger:.2g}")
+    way = f"{about}{times} times" if ratio > 1 else f"{about}1/{times} of"
+    rows = (
+        Evidence(loss.name, at, after, before, f"ratio {ratio:.3f}"),
+        Evidence(loss.name, at, step.noise, ratio, f"its point-to-point noise changes by {step.noise:.2g}"),
+        *((still,) if still is not None else ()),
+    )
+    summary = f"{loss.name} is {way} its former level from step {at} on ({ratio:.3f}), noise included"
+    confidence = 0.9 if named else 0.8 if k is not None else 0.7
+    return _finding(loss, at, int(loss.step[step.at - 1]), confidence, summary + _setting(named, k), rows)
 
 
-def _named(signals: Signals, k: int) -> str:
-    """The setting that has the multiple's value."""
-    names = [key for key, value in signals.config.items() if value == k and any(f in key.lower() for f in FACTORS)]
-    return f"; {names[0]} is {k}" if names else ""
-
-
-def _steps(signals: Signals, loss: Curve, params: Params) -> Iterator[Finding]:
-    for at in lasting_steps(np.log(loss.value)):
-        before, after = loss.value[max(0, at - SIDE) : at], loss.value[at : at + SIDE]
-        ratio = float(np.median(after[:8]) / np.median(before[-8:]))
-        k = _whole(ratio, params["whole"], params)
-        if len(before) < SIDE // 2 or len(after) < SIDE // 2:
-            continue
-        named = _named(signals, k) if k is not None else ""
-        drift, goes_on = _course(before, after, params["bend"])
-        exact = float(np.median(after) / np.median(before)) * math.exp(-drift * (len(before) + len(after)) / 2)
-        if k is not None and not named and abs(max(exact, 1 / exact) - k) > params["unnamed"]:
-            k = None
-        still = _gradient_agrees(signals, loss, at, ratio, params) if max(ratio, 1 / ratio) >= params["plain"] else None
-        if not goes_on or (k is None and still is None):
-            continue
-        grown = point_noise(after) / max(point_noise(before), 1e-12)
-        if abs(math.log(max(grown, 1e-12) / ratio)) > math.log(params["noise"]):
-            continue
-        if not named and _learnt(signals, loss, at, ratio):
-            continue
-        step = int(loss.step[at])
-        about, times = ("", f"{k}") if k is not None else ("about ", f"{max(ratio, 1 / ratio):.2g}")
-        way = f"{about}{times} times" if ratio > 1 else f"{about}1/{times} of"
-        rows = (
-            Evidence(loss.name, step, float(np.median(after[:8])), float(np.median(before[-8:])), f"ratio {ratio:.3f}"),
-            Evidence(loss.name, step, grown, ratio, f"its point-to-point noise changes by {grown:.2g}"),
-            *((still,) if still is not None else ()),
-        )
-        summary = f"{loss.name} is {way} its former level from step {step} on ({ratio:.3f}), noise included{named}"
-        yield _finding(
-            loss, step, int(loss.step[at - 1]), 0.9 if named else 0.8 if k is not None else 0.7, summary, rows
-        )
-
-
-def _gradient_agrees(signals: Signals, loss: Curve, at: int, ratio: float, params: Params) -> Evidence | None:
+def _gradient_agrees(signals: Signals, loss: Curve, step: Step, params: Params) -> Evidence | None:
     """The gradient norm across the step, where it is logged, free to move and stays: the model met no other task.
 
     Or it falls by the same factor: the gradient of a part of a loss is that part of its gradient.
@@ -132,79 +114,72 @@ def _gradient_agrees(signals: Signals, loss: Curve, at: int, ratio: float, param
     norm = usable(logged) if logged is not None else None
     if norm is None or not len(norm) or norm.value.min() <= 0:
         return None
-    border = int(np.searchsorted(norm.step, loss.step[at]))
+    border = int(np.searchsorted(norm.step, loss.step[step.at]))
     before, after = norm.value[max(0, border - SIDE) : border], norm.value[border : border + SIDE]
     if min(len(before), len(after)) < SIDE // 2 or min(point_noise(np.log(s)) for s in (before, after)) < CLIPPED:
         return None
     moved = float(np.median(after) / np.median(before))
-    stays, follows = (1 / params["still"] <= f <= params["still"] for f in (moved, moved / ratio))
-    if not stays and not (follows and ratio < 1):
+    stays, follows = (1 / params["still"] <= f <= params["still"] for f in (moved, moved / step.ratio))
+    if not stays and not (follows and step.ratio < 1):
         return None
     text = "does not move" if stays else "falls by the same factor"
-    return Evidence(norm.name, int(loss.step[at]), float(np.median(after)), float(np.median(before)), text)
+    return Evidence(norm.name, int(loss.step[step.at]), float(np.median(after)), float(np.median(before)), text)
 
 
-def _course(before: Floats, after: Floats, bend: float) -> tuple[float, bool]:
-    """Slope of the logarithm per point, and whether it is the same on both sides: a factor does not bend the course.
-
-    A model that was hurt comes back instead, and one that has learnt something learns on.
-    """
-    slopes = [float(np.log(np.median(side[-8:]) / np.median(side[:8]))) / (len(side) - 8) for side in (before, after)]
-    noise = max(point_noise(np.log(side)) for side in (before, after))
-    error = 1.2533 * noise * math.sqrt(2 / 8) * math.sqrt(2) / (SIDE - 8)
-    return sum(slopes) / 2, abs(slopes[1] - slopes[0]) <= max(bend / SIDE, 3 * error)
-
-
-def _learnt(signals: Signals, loss: Curve, at: int, ratio: float) -> bool:
+def _learnt(signals: Signals, loss: Curve, step: Step) -> bool:
     """Whether the learning rate moves there, or a fall lies where an epoch ends: then the model itself has changed."""
-    first, last = int(loss.step[max(at - 3, 0)]), int(loss.step[min(at + 1, len(loss) - 1)])
+    first, last = int(loss.step[max(step.at - 3, 0)]), int(loss.step[min(step.at + 1, len(loss) - 1)])
     rate = signals.curve("learning_rate")
     if rate is not None:
         near = rate.value[(rate.step >= first) & (rate.step <= last) & (rate.value > 0)]
         if len(near) and near.max() > 1.5 * near.min():
             return True
-    return ratio < 1 and _epoch_ends(signals, first, last, int(loss.step[-1]))
+    return step.ratio < 1 and epoch_ends(signals, first, last, int(loss.step[-1]))
 
 
-def _epoch_ends(signals: Signals, first: int, last: int, total: int) -> bool:
-    """Whether an epoch ends between two steps: as logged, else where a whole number of equal epochs would end."""
-    logged = signals.curve("epoch")
-    epoch = usable(logged) if logged is not None else None
-    if epoch is not None and min(epoch.at(first), epoch.at(last)) >= 0:
-        before, after = float(epoch.value[epoch.at(first)]), float(epoch.value[epoch.at(last)])
-        return math.floor(after + 0.02) > math.floor(before - 0.02)  # logged epochs are rounded
-    slack = 0.01 * total
-    return any(first - slack <= total * k / n <= last + slack for n in (2, 3, 4, 5) for k in range(1, n))
+def _against(signals: Signals, loss: Curve, validation: Curve, params: Params) -> Iterator[Finding]:
+    """The finding for a training loss that stands at one multiple of validation, or at a fraction of it."""
+    pair = proportion(loss, validation) if same_units(loss, validation) else None
+    if pair is None:
+        return
+    k = _whole_multiple(pair, params)
+    if k is None and not _far_apart(pair, params):
+        return
+    larger = max(pair.ratio, 1 / pair.ratio)
+    names = (loss.name, validation.name) if pair.ratio > 1 else (validation.name, loss.name)
+    times = f"{k}" if k is not None else f"about {larger:.3g}"
+    text = f"{names[0]} is {times} times {names[1]} at all {len(pair.step)} evaluations (median {larger:.3f})"
+    near = k if k is not None else round(larger)
+    named = setting_of(signals, near)
+    rows = (Evidence(loss.name, int(pair.step[0]), float(pair.train[0]), float(pair.validation[0]), text),)
+    start = int(loss.step[0])
+    yield _finding(loss, start, start, 0.8 if named else 0.65, text + _setting(named, near), rows)
 
 
-def _against_validation(signals: Signals, loss: Curve, params: Params) -> Iterator[Finding]:
-    for curve in validation_curves(signals)[:1]:
-        units = [set(_UNITS.findall(series.name.lower())) for series in (loss, curve)]
-        if len(curve) < 5 or curve.value.min() <= 0 or units[0] != units[1]:
-            continue
-        level = _level_around(loss, curve.step)
-        known = np.isfinite(level)
-        ratios: Floats = level[known] / curve.value[known]
-        if len(ratios) < 5 or float(np.ptp(np.log(curve.value[known]))) < 4 * params["spread"]:
-            continue  # where nothing moved, any two constants have a constant ratio
-        ratio = float(np.median(ratios[len(ratios) // 2 :]))  # early on, training lags behind over each stretch
-        k = _whole(ratio, params["steady"], params)
-        if k is None or robust_sigma(np.log(ratios)) > params["spread"]:
-            continue
-        if _whole(float(ratios[0]), params["whole"], params) != k:
-            continue
-        step, named = int(loss.step[0]), _named(signals, k)
-        pair = (loss.name, curve.name) if ratio > 1 else (curve.name, loss.name)
-        text = f"{pair[0]} is {k} times {pair[1]} at all {len(ratios)} evaluations (median {max(ratio, 1 / ratio):.3f})"
-        rows = (Evidence(loss.name, int(curve.step[0]), float(level[known][0]), float(curve.value[known][0]), text),)
-        yield _finding(loss, step, step, 0.8 if named else 0.65, text + named, rows)
+def _whole_multiple(pair: Proportion, params: Params) -> int | None:
+    """The whole number that the ratio is at all evaluations; where nothing moved, any two constants have a ratio."""
+    k = whole(pair.ratio, params["steady"], params["largest"])
+    moved = float(np.ptp(np.log(pair.validation))) >= 4 * params["spread"]
+    steady = moved and pair.spread <= params["spread"]
+    return k if steady and whole(pair.first, params["whole"], params["largest"]) == k else None
 
 
-def _level_around(loss: Curve, step: Ints) -> Floats:
-    """Median training loss within a quarter of the usual distance between evaluations; NaN where none was logged."""
-    reach = int(np.median(np.diff(step))) // 4
-    low, high = np.searchsorted(loss.step, step - reach), np.searchsorted(loss.step, step + reach, side="right")
-    return np.array([np.median(loss.value[a:b]) if b > a else np.nan for a, b in zip(low, high, strict=True)])
+def _far_apart(pair: Proportion, params: Params) -> bool:
+    """Whether the two differ by a factor that only a scale has, from the first evaluation on, and fall together."""
+    larger = max(pair.ratio, 1 / pair.ratio)
+    off = abs(math.log(pair.first / pair.ratio))
+    return (
+        params["apart"] <= larger <= params["farthest"]
+        and len(pair.step) >= params["few"]
+        and pair.spread <= params["wide"]
+        and off <= max(3 * pair.spread, params["spread"])
+        and pair.fall >= max(params["fallen"], 4 * pair.error)
+        and abs(pair.drift) <= params["drift"] * pair.fall + pair.error
+    )
+
+
+def _setting(named: str | None, k: int | None) -> str:
+    return f"; {named} is {k}" if named else ""
 
 
 def _finding(

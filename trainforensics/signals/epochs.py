@@ -1,0 +1,26 @@
+"""Where epochs end."""
+
+from __future__ import annotations
+
+import math
+
+from trainforensics.signals.evaluations import usable
+from trainforensics.signals.run import Signals
+
+ROUNDED = 0.02  # logged epochs are rounded
+SLACK = 0.01  # of the run, by which the border of an equal part is known
+PARTS = (2, 3, 4, 5)
+
+
+def epoch_ends(signals: Signals, first: int, last: int, total: int) -> bool:
+    """Whether an epoch ends between two steps: as logged, else where a whole number of equal epochs would end.
+
+    `total` is the last step of the run.
+    """
+    logged = signals.curve("epoch")
+    epoch = usable(logged) if logged is not None else None
+    if epoch is not None and min(epoch.at(first), epoch.at(last)) >= 0:
+        before, after = float(epoch.value[epoch.at(first)]), float(epoch.value[epoch.at(last)])
+        return math.floor(after + ROUNDED) > math.floor(before - ROUNDED)
+    slack = SLACK * total
+    return any(first - slack <= total * k / n <= last + slack for n in PARTS for k in range(1, n))
