@@ -294,7 +294,7 @@ def _rise_onset(curve: Condensed, best: int, last: int) -> int:
     noise: its slope outside, the steeper of its first quarter's and its whole, is followed back to that level.
     """
     value = curve.smooth[best : last + 1]
-    start, stop = _ramp(value)
+    start, stop = ramp(value)
     if stop - start <= AT_ONCE * len(value):
         return best + start + 1
     low = float(np.quantile(value[: start + 1], 0.3))
@@ -309,7 +309,7 @@ def _rise_onset(curve: Condensed, best: int, last: int) -> int:
     return min(max(left, best + 1), out)
 
 
-def _ramp(value: Floats) -> tuple[int, int]:
+def ramp(value: Floats) -> tuple[int, int]:
     """The last position on the lower level and the first on the upper one of the ramp that fits best."""
     n = len(value)
     starts, stops = np.triu_indices(n, 1)

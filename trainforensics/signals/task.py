@@ -15,12 +15,16 @@ TOKEN_WORDS = ("ppl", "perplexity", "lm loss", "lm_loss", "bpb", "token")
 VOCABULARY = ("vocab_size", "padded_vocab_size", "n_vocab", "num_classes", "num_labels")
 ADVERSARIAL = frozenset({"g", "gen", "generator", "d", "disc", "discriminator", "critic", "adv", "adversarial", "gan"})
 OTHER_LOSSES = ADVERSARIAL | {"sum", "value", "critic", "vf", "td", "q", "mse", "rmse", "mae", "huber", "l1", "l2"}
+PRETRAINING = frozenset({"pt", "pretrain", "pretraining", "pre-training", "clm", "causal_lm"})  # stages on raw text
 LARGEST_VOCABULARY = 300_000  # of the tokenisers in use; ln of it is 12.6
 
 
 def per_token(signals: Signals) -> bool:
-    """Whether the log speaks of tokens: throughput or counts of them, perplexity, a vocabulary in the configuration."""
+    """Whether the log speaks of tokens: throughput or counts of them, perplexity, a vocabulary or a stage of
+    pre-training in the configuration."""
     if any(signals.has(role) for role in TOKEN_ROLES) or vocabulary(signals) is not None:
+        return True
+    if any(key in ("stage", "task") and str(value).lower() in PRETRAINING for key, value in _leaves(signals.config)):
         return True
     names = (curve.name.lower() for curve in signals.every_curve())
     return any(word in name for name in names for word in TOKEN_WORDS)

@@ -2,30 +2,33 @@
 
 What it detects:
     A loss per token that falls below a value no text allows while the data are seen for the first time: under 0.1
-    nats for good. And any loss that had settled and then, without a change of the learning rate or a new epoch,
-    collapses to a few percent of its level.
+    nats for good. Any loss that had settled and then, without a change of the learning rate or a new epoch, collapses
+    to a few percent of its level. One that is solved, with no training sample wrong, while the learning rate still
+    warms up or in the first percents of the declared steps. And one that falls because its features do: the codes in
+    use, or the spread of the representation, vanish with it.
 
 Why it matters:
     The model reads its answer: a missing causal mask, labels in the input, packing that lets documents see themselves,
-    duplicated data. Everything measured afterwards is void.
+    duplicated data, labels of one class. Or it answers alike whatever it sees. Everything measured afterwards is void.
 
 Evidence:
-    Loss before and after, the epoch reached, gradient norm meanwhile.
+    Loss before and after, the epoch reached, gradient norm meanwhile; what vanished with the loss.
 
 False positives:
     Fine-tuning over several epochs memorises honestly: more than one pass over the data clears it, and so does a
-    collapse that begins with an epoch. A plateau at the start that ends when learning sets in is no settled level.
+    collapse that begins with an epoch. A plateau at the start that ends when learning sets in is no settled level. A
+    small set may be solved at once: a second epoch, or validation that stays far above training, says so.
 
 Example:
     `loss fell from 1.64 to 0.02 by step 30, 2 % of the first epoch`
 
 Parameters:
-    floor: nats per token. seen_once: epochs up to which data count as new. left: share of the level after a collapse.
+    See `META.params`.
 """
 
 from __future__ import annotations
 
-import re
+from dataclasses import replace
 
 import numpy as np
 
@@ -33,43 +36,45 @@ from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Curve, Signals
-from trainforensics.signals.curve import Floats
-from trainforensics.signals.noise import robust_sigma
+from trainforensics.signals.collapse import features_vanish, planned_steps, settled_fall, solved, warming_up
+from trainforensics.signals.evaluations import validation_curves
 from trainforensics.signals.precursors import companions
-from trainforensics.signals.task import TOKEN_ROLES, per_token, rewarded
-from trainforensics.signals.trend import moving_median
+from trainforensics.signals.task import per_token, rewarded
 
 LEARNT = 0.5  # nats: a run that starts below has learnt before
-SETTLED, STILL_FALLING = 0.7, 1.1  # of its level a twelfth of the log earlier: neither falling fast nor risen
-DESCENDED = 0.7  # of the start: learning had set in before
 FEW_POINTS = 5
-BELOW = 3.0  # noise widths
-FALL_SPAN = 0.15  # of the log, for the whole fall
-
-_EPOCHS = re.compile(r"epoch x (\d+)")  # an axis made of epochs and iterations tells where epochs begin
 
 META = Meta(
     kind=KINDS["suspicious-low-loss"],
     needs=("train_loss",),
-    uses=("epoch", "grad_norm", "learning_rate", "loss_scale", "reward", *TOKEN_ROLES),
+    uses=("*",),
     params=(
         Param("floor", 0.1, "the best models stay above 0.3 nats per token even on source code"),
         Param("seen_once", 1.0, "the second pass over data may be memorised"),
         Param("points", 5.0, "a single low batch may hold boilerplate"),
         Param("bottomless", 100.0, "log likelihoods below zero stay within the scale they start from"),
+        Param("solved", 0.01, "nats: no class in a hundred samples is doubted"),
+        Param("soon", 0.03, "share of the declared steps; warm-ups are as long, and what they reach is a start"),
+        Param("worse", 10.0, "times the training loss at which validation shows a small set learnt by heart"),
         Param("left", 0.1, "learning-rate drops and easier data lower a settled loss by a factor of two or three"),
     ),
 )
 
 
 def detect(signals: Signals, params: Params) -> Outcome:
-    """Look for a lasting fall below the floor in new data, then for the collapse of a settled loss."""
+    """The first sign, from the surest on, that the loss does not measure what it should."""
     loss = signals.curve("train_loss")
     if loss is None:
         return NotApplicable("no training loss is logged", "the training loss at every step")
     loss = loss.only_finite()
     known = _known_answer(signals, loss, params) if per_token(signals) else None
-    fell = known or _bottomless(signals, loss, params["bottomless"]) or _collapse(signals, loss, params["left"])
+    fell = (
+        known
+        or _bottomless(signals, loss, params["bottomless"])
+        or _collapse(signals, loss, params["left"])
+        or _solved_too_soon(signals, loss, params)
+        or _features_vanish(signals, loss)
+    )
     return Fired((fell,)) if fell is not None else Clear()
 
 
@@ -106,44 +111,42 @@ def _bottomless(signals: Signals, loss: Curve, factor: float) -> Finding | None:
 
 
 def _collapse(signals: Signals, loss: Curve, left: float) -> Finding | None:
-    """A level that was settled, after a descent, and within 15 % of the log falls to a few percent of itself."""
-    n = len(loss)
-    width = max(10, n // 12)
-    if n < 6 * width or loss.value.min() < 0:
+    """A settled level that collapses without a change of the learning rate or a new epoch."""
+    fall = settled_fall(signals, loss, left)
+    if fall is None:
         return None
-    start = float(np.median(loss.value[:5]))
-    for at in range(2 * width, n - 2 * width, max(1, width // 4)):
-        before = float(np.median(loss.value[at - width : at]))
-        earlier = float(np.median(loss.value[at - 2 * width : at - width]))
-        settled = SETTLED * earlier < before < STILL_FALLING * earlier
-        later = loss.value[at + max(width, int(FALL_SPAN * n)) :][:width]
-        fallen = len(later) > 0 and 0 < np.median(later) < left * before
-        if not (settled and LEARNT < before < DESCENDED * start and fallen):
-            continue
-        halfway = at + int(np.argmax(loss.value[at:] < 0.5 * before))
-        onset = _leaving(loss.value[at - width : halfway + 1], before) + at - width
-        if np.median(loss.value[onset:]) > left * before or _explained(signals, loss, onset - width, halfway):
-            return None
-        return _finding(signals, loss, onset, onset + width, before, "without a reason in the schedule")
-    return None
+    return _finding(signals, loss, fall.onset, fall.fallen, fall.before, "without a reason in the schedule")
 
 
-def _leaving(value: Floats, level: float) -> int:
-    """Index of the first value of the fall that ends `value`: from there on none is back inside the noise."""
-    inside = np.flatnonzero(moving_median(value, 5) >= level - BELOW * robust_sigma(np.diff(value)) / np.sqrt(2))
-    return min(int(inside[-1]) + 1, len(value) - 1) if len(inside) else len(value) - 1
+def _solved_too_soon(signals: Signals, loss: Curve, params: Params) -> Finding | None:
+    """A task without an error left, in data seen once, before training can have got there."""
+    first = solved(signals, loss, params["solved"])
+    if first is None:
+        return None
+    step, planned, epoch = int(loss.step[first]), planned_steps(signals), signals.curve("epoch")
+    early = planned is not None and step <= params["soon"] * planned
+    warm = warming_up(signals, step)
+    seen_again = epoch is not None and epoch.value[max(epoch.at(step), 0)] - epoch.value[0] >= params["seen_once"]
+    low = float(np.median(loss.value[first:]))
+    known = [curve.value[-FEW_POINTS:] for curve in validation_curves(signals) if len(curve)]
+    by_heart = any(float(np.median(late)) > max(params["worse"] * low, params["solved"]) for late in known)
+    if not (early or warm) or seen_again or by_heart:
+        return None
+    when = "while the learning rate still warms up" if warm else f"{step / (planned or step):.1%} of the planned steps"
+    reason = f"no training sample wrong any more, {when}"
+    return _finding(signals, loss, first, first, float(loss.value[0]), reason)
 
 
-def _explained(signals: Signals, loss: Curve, start: int, stop: int) -> bool:
-    """Whether the learning rate fell or an epoch began between two points."""
-    first, last = int(loss.step[max(start, 0)]), int(loss.step[stop])
-    rate, epoch = signals.curve("learning_rate"), signals.curve("epoch")
-    if rate is not None and rate.value[max(rate.at(last), 0)] < 0.5 * rate.value[max(rate.at(first), 0)]:
-        return True
-    if epoch is None:
-        steps = _EPOCHS.match(signals.axis.name)
-        return steps is not None and (last + int(steps[1]) // 20) // int(steps[1]) > first // int(steps[1])
-    return bool(np.floor(epoch.value[max(epoch.at(last), 0)]) > np.floor(epoch.value[max(epoch.at(first), 0)]))
+def _features_vanish(signals: Signals, loss: Curve) -> Finding | None:
+    """A fall of the loss with which the codes in use, or the spread of the features, vanish."""
+    found = features_vanish(signals, loss)
+    if found is None:
+        return None
+    fall, name = found.fall, found.witness.name
+    reason = f"as {name} went from {found.before:.3g} to {found.after:.3g}"
+    finding = _finding(signals, loss, fall.onset, fall.fallen, fall.before, reason)
+    row = Evidence(name, int(loss.step[fall.fallen]), found.after, found.before, "vanishes with the loss")
+    return replace(finding, evidence=(*finding.evidence, row))
 
 
 def _finding(signals: Signals, loss: Curve, leaving: int, first: int, start: float, reason: str) -> Finding:

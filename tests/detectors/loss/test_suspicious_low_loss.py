@@ -1,0 +1,87 @@
+"""Losses that are solved too soon, or fall because their features vanish; and the healthy ones that look like them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from curves import Floats
+from factories import make_curve, make_signals
+
+from trainforensics.detectors.loss import suspicious_low_loss
+from trainforensics.model import Finding, Fired
+from trainforensics.signals import Curve, Signals
+
+N = 300
+
+
+def findings(signals: Signals) -> tuple[Finding, ...]:
+    outcome = suspicious_low_loss.detect(signals, {p.name: p.default for p in suspicious_low_loss.META.params})
+    return outcome.findings if isinstance(outcome, Fired) else ()
+
+
+def solved(rate: float, seed: int, left: float = 1e-3) -> tuple[Curve, Curve]:
+    """A loss that falls to `left` at a rate, and the training accuracy in per cent."""
+    at, rng = np.arange(N), np.random.default_rng(seed)
+    loss = (left + 1.5 * np.exp(-rate * at)) * np.exp(0.1 * rng.standard_normal(N))
+    return make_curve(loss), make_curve(100 * np.minimum(1, np.exp(-0.1 * (loss - 0.01))), None, name="acc_seg")
+
+
+@pytest.mark.parametrize("rate", [0.5, 1.0, 2.0])
+def test_a_task_solved_within_the_warm_up_or_the_first_steps(rate: float) -> None:
+    warm_up = np.minimum(1, np.arange(1, N + 1) / 150)
+    for seed in range(10):
+        loss, accuracy = solved(rate, seed)
+        warm = make_curve(warm_up, "learning_rate", series_id=2)
+        assert len(findings(make_signals([loss, accuracy, warm]))) == 1
+        assert len(findings(make_signals([loss, accuracy], config={"max_steps": 100_000}))) == 1
+
+
+def test_a_task_solved_late_again_or_by_heart_is_none() -> None:
+    rate = make_curve(np.minimum(1, np.arange(1, N + 1) / 5), "learning_rate", series_id=2)
+    for seed in range(20):
+        slow, fast = solved(0.05, seed), solved(1.0, seed)
+        assert not findings(make_signals([*slow, rate], config={"max_steps": 1000}))
+        again = make_curve(np.arange(N) / 3, "epoch", series_id=3)
+        assert not findings(make_signals([*fast, again], config={"max_steps": 100_000}))
+        by_heart = make_curve(np.full(5, 2.0), "val_loss", step=60 * np.arange(1, 6), series_id=3)
+        assert not findings(make_signals([*fast, by_heart], config={"max_steps": 100_000}))
+        assert not findings(make_signals([*slow], config={"max_steps": N}))
+
+
+def test_a_converged_model_trained_on_is_none() -> None:
+    rng = np.random.default_rng(1)
+    loss = make_curve(0.002 * np.exp(0.2 * rng.standard_normal(N)))
+    accuracy = make_curve(np.full(N, 1.0), None, name="accuracy")
+    assert not findings(make_signals([loss, accuracy], config={"max_steps": 100_000}))
+
+
+def falling(at: int, depth: float, seed: int) -> Floats:
+    step, rng = np.arange(N), np.random.default_rng(seed)
+    level = 4 + 2 * np.exp(-step / 20)
+    level = np.where(step < at, level, level[at] * (depth + (1 - depth) * np.exp(-(step - at) / 6)))
+    return np.asarray(level * np.exp(0.03 * rng.standard_normal(N)))
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"), [("code_perplexity", 60, 2), ("ssl/feature_std", 0.14, 0.01), ("embedding_std", 1, 0)]
+)
+@pytest.mark.parametrize("depth", [0.1, 0.02])
+def test_a_loss_that_falls_with_its_features(name: str, before: float, after: float, depth: float) -> None:
+    for seed in range(5):
+        witness = np.where(np.arange(N) < 150, before, after + (before - after) * np.exp(-(np.arange(N) - 150) / 6))
+        signals = make_signals([make_curve(falling(150, depth, seed)), make_curve(witness, None, name=name)])
+        (found,) = findings(signals)
+        assert found.onset_step is not None
+        assert abs(found.onset_step - 150) <= 10
+
+
+@pytest.mark.parametrize("name", ["code_perplexity", "feature_std", "posterior_std", "action_std"])
+def test_features_that_live_or_are_meant_to_narrow_are_none(name: str) -> None:
+    rng = np.random.default_rng(3)
+    lively = 60 * np.exp(0.1 * rng.standard_normal(N))
+    narrowing = np.exp(-np.arange(N) / 40)
+    learnt = falling(150, 0.1, 1)
+    healthy = 0.5 + 5 * np.exp(-np.arange(N) / 60)
+    assert not findings(make_signals([make_curve(learnt), make_curve(lively, None, name=name)]))
+    if name in ("posterior_std", "action_std"):
+        assert not findings(make_signals([make_curve(healthy), make_curve(narrowing, None, name=name)]))

@@ -1,0 +1,159 @@
+"""Losses that fall too low: a settled level that collapses, features that vanish with it, a task solved too soon."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainforensics.signals.curve import Curve, Floats
+from trainforensics.signals.evaluations import condense, ramp, usable
+from trainforensics.signals.noise import robust_sigma
+from trainforensics.signals.run import Signals
+from trainforensics.signals.stretches import at_steps
+from trainforensics.signals.trend import moving_median
+
+LEARNT = 0.5  # nats: a level below may be noise of a task that is solved
+SETTLED, STILL_FALLING = 0.7, 1.1  # of its level a twelfth of the log earlier: neither falling fast nor risen
+DESCENDED = 0.7  # of the start: learning had set in before
+BELOW = 3.0  # noise widths
+FALL_SPAN = 0.15  # of the log, for the whole fall
+FEWEST = 5  # points that show the solved state
+LEFT = 0.2  # of the loss after it fell with its features
+FEW_CODES, HALF = 3.0, 0.5  # codes still in use, and the share of those before
+NARROW = 0.2  # of the spread of features before
+SOLVED, UNSOLVED = 0.9999, 0.95  # of the best score: no sample wrong in a whole interval, and some at the start
+UNLEARNT = 10.0  # times the solved loss, at the start
+
+_EPOCHS = re.compile(r"epoch x (\d+)")  # an axis made of epochs and iterations tells where epochs begin
+_SCORE = re.compile(r"(^|[^a-z])(acc|accuracy)([^a-z]|$)")
+_EVALUATED = re.compile(r"(^|[^a-z])(eval|val|valid|validation|test|dev)([^a-z]|$)|best")
+_CODES = re.compile(r"(^|[^a-z])(code|codes|codebook|prob|vq|rvq|quantizer|quantiser)[^a-z]*(perplexity|ppl)")
+_OF = r"(feature|feat|representation|repr|embedding|embed|emb|projection|proj|output)s?"
+_SPREAD = re.compile(rf"(^|[^a-z]){_OF}[^a-z]*std([^a-z]|$)|(^|[^a-z])std[^a-z]*(of[^a-z])?{_OF}([^a-z]|$)")
+_PLANNED = frozenset({"max_steps", "max_iters", "train_iters", "total_steps", "total_iters", "num_training_steps"})
+
+
+@dataclass(frozen=True, slots=True)
+class Fall:
+    """A fall of the loss to the end of the log: its first and last point (indices) and the level before."""
+
+    onset: int
+    fallen: int
+    before: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Vanished:
+    """What fell together with the loss, and its levels before and after."""
+
+    fall: Fall
+    witness: Curve
+    before: float
+    after: float
+
+
+def settled_fall(signals: Signals, loss: Curve, left: float) -> Fall | None:
+    """A level that was settled, after a descent, and within 15 % of the log falls to a share `left` of itself.
+
+    None where the learning rate fell or an epoch began with it.
+    """
+    n = len(loss)
+    width = max(10, n // 12)
+    if n < 6 * width or loss.value.min() < 0:
+        return None
+    start = float(np.median(loss.value[:FEWEST]))
+    for at in range(2 * width, n - 2 * width, max(1, width // 4)):
+        before = float(np.median(loss.value[at - width : at]))
+        earlier = float(np.median(loss.value[at - 2 * width : at - width]))
+        settled = SETTLED * earlier < before < STILL_FALLING * earlier
+        later = loss.value[at + max(width, int(FALL_SPAN * n)) :][:width]
+        fallen = len(later) > 0 and 0 < np.median(later) < left * before
+        if not (settled and LEARNT < before < DESCENDED * start and fallen):
+            continue
+        halfway = at + int(np.argmax(loss.value[at:] < 0.5 * before))
+        onset = _leaving(loss.value[at - width : halfway + 1], before) + at - width
+        if np.median(loss.value[onset:]) > left * before or _explained(signals, loss, onset - width, halfway):
+            return None
+        return Fall(onset, onset + width, before)
+    return None
+
+
+def _leaving(value: Floats, level: float) -> int:
+    """Index of the first value of the fall that ends `value`: from there on none is back inside the noise."""
+    inside = np.flatnonzero(moving_median(value, 5) >= level - BELOW * robust_sigma(np.diff(value)) / np.sqrt(2))
+    return min(int(inside[-1]) + 1, len(value) - 1) if len(inside) else len(value) - 1
+
+
+def _explained(signals: Signals, loss: Curve, start: int, stop: int) -> bool:
+    """Whether the learning rate fell or an epoch began between two points."""
+    first, last = int(loss.step[max(start, 0)]), int(loss.step[stop])
+    rate, epoch = signals.curve("learning_rate"), signals.curve("epoch")
+    if rate is not None and rate.value[max(rate.at(last), 0)] < 0.5 * rate.value[max(rate.at(first), 0)]:
+        return True
+    if epoch is None:
+        steps = _EPOCHS.match(signals.axis.name)
+        return steps is not None and (last + int(steps[1]) // 20) // int(steps[1]) > first // int(steps[1])
+    return bool(np.floor(epoch.value[max(epoch.at(last), 0)]) > np.floor(epoch.value[max(epoch.at(first), 0)]))
+
+
+def features_vanish(signals: Signals, loss: Curve) -> Vanished | None:
+    """A fall of a positive loss, after its first tenth, with which the codes in use or the features' spread vanish."""
+    witnesses = [c for c in signals.every_curve() if _CODES.search(c.name.lower()) or _SPREAD.search(c.name.lower())]
+    points = condense(loss)
+    skipped = len(points) // 10
+    if not witnesses or len(points) - skipped < 4 * FEWEST or points.value.min() <= 0:
+        return None
+    start, stop = (skipped + at for at in ramp(np.log(points.value[skipped:])))
+    if float(np.median(points.value[stop:])) > LEFT * float(points.value[start]):
+        return None
+    first, fallen = int(points.index[start]), int(points.index[stop])
+    before = float(np.median(loss.value[max(first - FEWEST, 0) : first + 1]))
+    known = max(first - max(fallen - first, 2 * FEWEST), 0)  # as much of the noise before as of the fall
+    fall = Fall(known + _leaving(loss.value[known : fallen + 1], before), fallen, before)
+    for curve in witnesses:
+        witness = usable(curve)
+        early, late = (witness.step < loss.step[fall.onset]), (witness.step >= loss.step[fallen])
+        if early.sum() < FEWEST or late.sum() < FEWEST:
+            continue
+        level, low = float(np.median(witness.value[early][-FEWEST:])), float(np.quantile(witness.value[late], 0.9))
+        codes = _CODES.search(curve.name.lower()) is not None
+        if low <= (min(FEW_CODES, HALF * level) if codes else NARROW * level):
+            return Vanished(fall, witness, level, float(np.median(witness.value[late])))
+    return None
+
+
+def solved(signals: Signals, loss: Curve, low: float) -> int | None:
+    """Index from which on the training loss stays below `low` while no training sample is wrong any more, both having
+    been far from it at the start; None where that is not so, or no training accuracy is logged."""
+    for curve in signals.unmapped:
+        name = curve.name.lower()
+        if not _SCORE.search(name) or _EVALUATED.search(name) or len(loss) < 2 * FEWEST:
+            continue
+        score = at_steps(usable(curve), loss.step)
+        best = 100.0 if np.nanmax(score, initial=0.0) > 1 else 1.0
+        reached = (loss.value < low) & ~(score < SOLVED * best)
+        first = int(np.flatnonzero(~reached)[-1]) + 1 if not reached.all() else 0
+        unsolved = bool(np.any(score[:3] < UNSOLVED * best)) and float(loss.value[:3].max()) > UNLEARNT * low
+        if unsolved and len(loss) - first >= FEWEST and np.isfinite(score[first:]).sum() >= FEWEST:
+            return first
+    return None
+
+
+def planned_steps(signals: Signals) -> int | None:
+    """The steps that the run was started for, as the configuration says."""
+    for key, value in signals.config.items():
+        if key.lower().rsplit("/", 1)[-1].rsplit(".", 1)[-1] in _PLANNED and isinstance(value, int) and value > 0:
+            return value
+    return None
+
+
+def warming_up(signals: Signals, step: int) -> bool:
+    """Whether the learning rate is still on its first way up at a step."""
+    rate = signals.curve("learning_rate")
+    at = rate.at(step) if rate is not None else -1
+    if rate is None or at < 2:
+        return False
+    until = rate.value[: at + 1]
+    return bool(np.all(np.diff(until) >= 0)) and bool(until[0] < until[-1] < rate.value.max())
