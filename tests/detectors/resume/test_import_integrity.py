@@ -54,6 +54,21 @@ def test_steps_with_two_values_clash_unless_they_agree() -> None:
     assert [f.severity for f in findings(make_signals([clash]))] == ["low"]
 
 
+def two_values(gap: float, rates: tuple[float, float]) -> Signals:
+    """A loss with two values at each of 50 steps a second apart, the second logged `gap` seconds after the first."""
+    step = np.repeat(np.arange(50), 2)
+    time = 1.8e9 + step + np.tile([0.0, gap], 50)
+    loss = make_curve(np.tile([3.0, 2.0], 50), step=step, time=time)
+    return make_signals([loss, make_curve(np.tile(rates, 50), "learning_rate", step=step, series_id=1)])
+
+
+def test_two_jobs_in_one_file_are_told_from_ranks_and_from_a_second_try() -> None:
+    jobs = [*findings(two_values(20.0, (1e-3, 1e-3))), *findings(two_values(np.nan, (1e-3, 3e-4)))]
+    assert [(f.severity, f.onset_step) for f in jobs] == [("medium", 0), ("medium", 0)]
+    ranks, second_try = two_values(0.01, (1e-3, 1e-3)), two_values(100.0, (1e-3, 1e-3))
+    assert [f.severity for signals in (ranks, second_try) for f in findings(signals)] == ["low", "low"]
+
+
 STEPS = np.arange(600)
 
 

@@ -2,9 +2,9 @@
 
 What it detects:
     Places that could not be read (checksum gaps, undecodable records, damaged archives), rows that the logger refused,
-    steps below zero, one step logged twice with different values, a torn last line, a sampled export, two sources that
-    disagree about the same metric, a loss that ends while the rows of training go on, a stretch without any row in a
-    log that is regular on both sides of it.
+    steps below zero, one step logged twice with different values, two jobs that write one file, a torn last line, a
+    sampled export, two sources that disagree about the same metric, a loss that ends while the rows of training go on,
+    a stretch without any row in a log that is regular on both sides of it.
 
 Why it matters:
     An incident may lie in what is missing. A verdict over a damaged log is a verdict over the rest of it.
@@ -14,9 +14,10 @@ Evidence:
 
 False positives:
     A torn last line and a sampled export are what crashed runs and web exports look like: low. Replayed steps after a
-    restart are another life's and no clash. A loss that another one takes over, rows of evaluation and a few last rows
-    that were not flushed are no loss that ends. A stretch between two process lives may be another file's, and a log
-    with several of them, or without an even cadence, is sampled.
+    restart are another life's and no clash; ranks that log one step do so at one time and learning rate. A loss that
+    another one takes over, rows of evaluation and a few last rows that were not flushed are no loss that ends. A
+    stretch between two process lives may be another file's, and a log with several of them, or without an even cadence,
+    is sampled.
 
 Example:
     `50 bytes cannot be read: checksum does not match; between steps 3490 and 3500`
@@ -36,6 +37,7 @@ from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS, Severity
 from trainforensics.model import Clear, Evidence, Finding, Fired, Outcome, ReadWarning
 from trainforensics.signals import Curve, Signals
+from trainforensics.signals.clashes import clashes, most_clashing, share, two_writers
 from trainforensics.signals.rows import rows_after_loss
 
 META = Meta(
@@ -45,6 +47,9 @@ META = Meta(
         Param("rows", 10.0, "missing in one stretch; fewer are a few lost writes"),
         Param("caps", 0.05, "of the log's steps that are missing, from which events may have gone unseen"),
         Param("clash", 0.01, "share of a curve's points that repeat a step with another value; fewer are reprints"),
+        Param(
+            "jobs", 0.1, "the same for two jobs in one file, in the loss; a log's overlap with another is no accident"
+        ),
     ),
 )
 FEWEST_ROWS = 50  # of a log whose cadence is to be known
@@ -64,7 +69,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
     curves = signals.every_curve()
     if (below := _below_zero(curves)) is not None:
         findings.append(below)
-    if (clash := _clash(curves, params)) is not None:
+    if (clash := _clash(signals, curves, params)) is not None:
         findings.append(clash)
     findings += [found for found in (_ended(signals), _gap(signals, curves, params)) if found is not None]
     return Fired(tuple(findings)) if findings else Clear()
@@ -118,22 +123,18 @@ def _below_zero(curves: tuple[Curve, ...]) -> Finding | None:
     return _finding(curve, first, "medium", text, float(len(below)))
 
 
-def _clash(curves: tuple[Curve, ...], params: Params) -> Finding | None:
-    """Curves that give several values for one step of one life."""
-    worst: tuple[float, Curve, int] | None = None
-    for curve in curves:
-        if len(curve) < 10:
-            continue
-        same = (np.diff(curve.step) == 0) & (np.diff(curve.segment) == 0)
-        other = same & ~np.isclose(curve.value[1:], curve.value[:-1], rtol=2e-3, atol=0, equal_nan=True)
-        share = float(other.mean())
-        if other.sum() >= FEWEST and share > params["clash"] and (worst is None or share > worst[0]):
-            worst = (share, curve, int(np.flatnonzero(other)[0]))
-    if worst is None:
+def _clash(signals: Signals, curves: tuple[Curve, ...], params: Params) -> Finding | None:
+    """Several values for one step of one life: of two jobs, which is an alarm, or of one curve."""
+    loss = two_writers(signals, params["jobs"])
+    curve = loss if loss is not None else most_clashing(curves)
+    if curve is None or (part := share(clash := clashes(curve))) <= params["clash"]:
         return None
-    share, curve, at = worst
-    text = f"{share:.0%} of the points of {curve.name} repeat a step with another value; the last one is no surer"
-    return _finding(curve, int(curve.step[at]), "low", text, share)
+    step = int(curve.step[int(np.argmax(clash))])
+    if loss is not None:
+        text = f"two jobs write one log: {clash.sum()} steps of {curve.name} from step {step} on hold a value of each"
+        return replace(_finding(curve, step, "medium", text, part), end_step=int(curve.step[-1]))
+    text = f"{part:.0%} of the points of {curve.name} repeat a step with another value; the last one is no surer"
+    return _finding(curve, step, "low", text, part)
 
 
 def _ended(signals: Signals) -> Finding | None:
