@@ -13,6 +13,7 @@ from trainforensics.config import Settings
 from trainforensics.model import Checkpoint, ReadWarning, Series, SeriesSummary
 from trainforensics.signals.blanks import with_blanks
 from trainforensics.signals.curve import Curve
+from trainforensics.signals.mixture import shares
 from trainforensics.signals.run import Signals
 from trainforensics.store.agreement import Agreement, agreement
 from trainforensics.store.reader import StoredPoints, StoredRun, StoredSeries
@@ -55,6 +56,7 @@ def judge_series(run: StoredRun, settings: Settings) -> Judged:
     for curve in judged:
         if curve.series.role is not None:
             by_role.setdefault(curve.series.role, []).append(curve)
+    by_role["sampling_ratio"] = [*by_role.get("sampling_ratio", []), *_mixture(run, by_role.get("train_loss", []))]
     sources = run.sources
     signals = Signals(
         run=run.name,
@@ -68,6 +70,12 @@ def judge_series(run: StoredRun, settings: Settings) -> Judged:
         sampled=next((w.message for source in sources for w in source.warnings if w.kind == "sampled"), ""),
     )
     return Judged(signals, tuple(_summary(series, twins) for series in stored), (*blank, *warnings))
+
+
+def _mixture(run: StoredRun, losses: list[Curve]) -> list[Curve]:
+    """The shares of the sources that the batch manifest names, at the steps of the longest loss."""
+    batches = run.batches() if losses else None
+    return shares(batches, max(losses, key=len)) if batches is not None else []
 
 
 def _checkpoints(run: StoredRun) -> tuple[Checkpoint, ...]:

@@ -108,3 +108,14 @@ def test_blocks_of_sources_that_follow_each_other() -> None:
     (found,) = findings(validated(curve_of(300, 0.03) * blocks, 10))
     assert len(found.occurrences) >= 4
     assert not findings(validated(curve_of(300, 0.1), 10))
+
+
+def test_sources_that_trade_places_are_told_once() -> None:
+    share = np.where(np.arange(N) < AT, 1.0, 0.0)
+    curves = [
+        make_curve(value, "sampling_ratio", name=f"share of domain {name}", series_id=i, domain=name)
+        for i, (name, value) in enumerate((("text", share), ("code", 1 - share)), 2)
+    ]
+    (found,) = findings(make_signals([shifted(0.5), *curves]))
+    assert found.onset_step == AT + 1
+    assert not findings(make_signals([make_curve(fall()), *curves]))

@@ -1,10 +1,10 @@
 """The level or mix of the training data changes, and the loss follows.
 
 What it detects:
-    A lasting step of a data series (sequence length, padding, sampling ratio of a source) at which the level of the
-    training loss changes as well; or a level change of the training loss alone that validation does not share, once or
-    over and over, as where unshuffled sources follow each other. A change of the logged source or stage, or one
-    announced in the configuration, is reported as low.
+    A lasting step of a data series (sequence length, padding, share of a source as logged or as the batch manifest has
+    it) at which the level of the training loss changes as well; or a level change of the training loss alone that
+    validation does not share, once or over and over, as where unshuffled sources follow each other. A change of the
+    logged source or stage, or one announced in the configuration, is reported as low.
 
 Why it matters:
     The loss before and after measures different data: a lower level is no progress and a higher one no instability.
@@ -36,19 +36,22 @@ from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, Outcome
 from trainforensics.signals import Curve, Signals
-from trainforensics.signals.evaluations import (
-    Jump,
-    condense,
-    level_jump,
-    point_noise,
-    usable,
-    validation_curves,
+from trainforensics.signals.evaluations import usable, validation_curves
+from trainforensics.signals.levels import (
+    comes_back,
+    explained,
+    goes_on,
+    level_change,
+    levels_at,
+    move_across,
+    steps_up,
+    switches,
+    unexplained,
 )
-from trainforensics.signals.restarts import join, restarts
-from trainforensics.signals.steps import SIDE, kept_up, lasting_steps, other_moves
+from trainforensics.signals.restarts import join
+from trainforensics.signals.steps import lasting_steps
 from trainforensics.signals.task import rewarded
 
-BLOCKS = (400, 100, 40)  # block medians per run: short blocks for sharp steps, long ones for small steps
 DATA_ROLES = ("seq_len", "seq_len_max", "padding_fraction", "sampling_ratio")
 META = Meta(
     kind=KINDS["data-shift"],
@@ -72,7 +75,6 @@ META = Meta(
         Param("rate", 0.2, "change of the learning rate across the step that makes it the schedule's"),
     ),
 )
-BLOCK_SIDE = 3  # points: the shortest block whose level is known
 ANNOUNCING = ("curriculum", "data_stages", "mix_schedule", "data_schedule")
 
 
@@ -105,7 +107,8 @@ def _announced(signals: Signals, loss: Curve, params: Params) -> list[Finding]:
 
 
 def _data_steps(signals: Signals, loss: Curve, params: Params) -> list[Finding]:
-    found = []
+    """Lasting steps of a data series with which the loss changes; of sources that trade places one speaks."""
+    found: dict[int, Finding] = {}
     for role in DATA_ROLES:
         for curve in signals.curves(role):
             points = usable(curve)
@@ -114,8 +117,9 @@ def _data_steps(signals: Signals, loss: Curve, params: Params) -> list[Finding]:
                 after = float(np.median(points.value[at : at + 8]))
                 text = f"{curve.name} goes from {before:.4g} to {after:.4g}"
                 finding = _followed(loss, points, at, text, params)
-                found += [finding] if finding is not None else []
-    return found[:5]
+                if finding is not None and finding.onset_step is not None:
+                    found.setdefault(finding.onset_step, finding)
+    return list(found.values())[:5]
 
 
 def _followed(loss: Curve, points: Curve, at: int, text: str, params: Params) -> Finding | None:
@@ -136,19 +140,25 @@ def _followed(loss: Curve, points: Curve, at: int, text: str, params: Params) ->
 def _training_alone(signals: Signals, loss: Curve, params: Params) -> Finding | None:
     """A level change of the training loss, if every validation curve goes on as before."""
     curves = [curve for curve in validation_curves(signals) if len(curve) >= 8]
-    found = _sharpest_jump(loss, params) if curves else None
-    if found is None:
+    change = level_change(loss, params["jump_z"], params["size"]) if curves else None
+    if change is None:
         return None
-    jump, first, last = found
-    size = jump.after - jump.before
-    moves = [_move(curve, first, last) for curve in curves]
-    if any(abs(move) > max(params["val_share"] * abs(size), params["val_z"] * error) for move, error in moves):
+    moves = [move_across(curve, change) for curve in curves]
+    shared = any(abs(m) > max(params["val_share"] * abs(change.size), params["val_z"] * e) for m, e in moves)
+    unknown = any(abs(change.size - m) < params["val_z"] * e for m, e in moves)  # validation is too noisy to tell
+    scheduled = explained(signals, loss, change.first, change.last, falls=change.size < 0, rate=params["rate"])
+    if shared or unknown or scheduled or comes_back(loss, change, params["kept"]):
         return None
-    if any(abs(size - move) < params["val_z"] * error for move, error in moves):
-        return None  # validation is too noisy to say that it did not take the same step
-    if _explained(signals, loss, first, last, size, params) or _comes_back(loss, first, last, size, params["kept"]):
-        return None
-    return _alone_finding(loss, first, last, jump, max((move for move, _ in moves), key=abs))
+    move, text = max((m for m, _ in moves), key=abs), f"changes its level by {change.size:+.3g}"
+    rows = (
+        Evidence(loss.name, change.onset, change.after, change.before, f"training loss {text}"),
+        Evidence("val_loss", change.last, None, None, f"validation moves by {move:+.2g} at most meanwhile"),
+    )
+    summary = (
+        f"the training loss {text} at step {change.onset} and stays, {change.z:.0f} noise widths; "
+        f"validation does not follow ({move:+.2g})"
+    )
+    return _finding(loss, change.onset, change.first, 0.75, summary, rows)
 
 
 def _stepped_up(signals: Signals, loss: Curve, params: Params) -> Finding | None:
@@ -159,28 +169,21 @@ def _stepped_up(signals: Signals, loss: Curve, params: Params) -> Finding | None
     curves = [curve for curve in validation_curves(signals) if len(curve) >= 2]
     if not curves or rewarded(signals):
         return None
-    ups = [at for at in lasting_steps(loss.value) if at >= len(loss) / 10 and kept_up(loss.value, at, params["kept"])]
-    clear = params["clear"] * other_moves(loss.value, ups, 0.98)
-    ups = [at for at in ups if loss.value[at] - loss.value[at - 1] > clear]
-    ups = [at for at in ups if all(_goes_on(curve, loss, at, params["val_share"]) for curve in curves)]
-    cadence = loss.cadence
-    steps = [int(loss.step[at]) for at in ups]
-    steps = [step for step in steps if not _explained(signals, loss, step - cadence, step + cadence, 1.0, params)]
-    if not steps:
+    ups = steps_up(loss, params["kept"], params["clear"])
+    ups = [at for at in ups if all(goes_on(curve, loss, at, params["val_share"]) for curve in curves)]
+    ups = unexplained(signals, loss, ups, params["rate"])
+    if not ups:
         return None
-    at = int(np.searchsorted(loss.step, steps[0]))
-    before, after = float(np.median(loss.value[at - SIDE : at])), float(np.median(loss.value[at : at + SIDE]))
+    step, (before, after) = int(loss.step[ups[0]]), levels_at(loss, ups[0])
     rows = (
-        Evidence(loss.name, steps[0], after, before, f"training loss steps up by {after - before:.3g} and stays"),
-        Evidence("val_loss", steps[0], None, None, "validation does not rise over the evaluations around it"),
+        Evidence(loss.name, step, after, before, f"training loss steps up by {after - before:.3g} and stays"),
+        Evidence("val_loss", step, None, None, "validation does not rise over the evaluations around it"),
     )
-    times = f", one of {len(steps)} such steps" if len(steps) > 1 else ""
-    summary = (
-        f"{loss.name} steps from {before:.4g} to {after:.4g} at step {steps[0]} and stays{times}; "
-        "validation does not follow"
-    )
-    finding = _finding(loss, steps[0], int(loss.step[at - 1]), 0.6, summary, rows)
-    return replace(finding, occurrences=tuple(steps))
+    times = f", one of {len(ups)} such steps" if len(ups) > 1 else ""
+    levels = f"from {before:.4g} to {after:.4g} at step {step}"
+    summary = f"{loss.name} steps {levels} and stays{times}; validation does not follow"
+    finding = _finding(loss, step, int(loss.step[ups[0] - 1]), 0.6, summary, rows)
+    return replace(finding, occurrences=tuple(loss.step[ups].tolist()))
 
 
 def _blocks(signals: Signals, loss: Curve, params: Params) -> Finding | None:
@@ -188,109 +191,18 @@ def _blocks(signals: Signals, loss: Curve, params: Params) -> Finding | None:
     curves = [curve for curve in validation_curves(signals) if len(curve) >= 5 and curve.value.min() > 0]
     if not curves or loss.value.min() <= 0 or rewarded(signals):
         return None
-    value = np.log(loss.value)
-    switches = [at for at in lasting_steps(value, BLOCK_SIDE, params["switch"]) if at >= len(loss) / 10]
-    sizes = np.array([value[at] - value[at - 1] for at in switches])
-    if min(np.sum(sizes > 0), np.sum(sizes < 0)) < 2:
+    found, usual = switches(loss, params["switch"], params["block"], params["plain"])
+    if any(np.diff(np.log(curve.value)).max() > params["val_share"] * usual for curve in curves):
         return None
-    usual = float(np.median(np.abs(sizes)))
-    if (
-        usual < params["block"]
-        or usual < params["plain"] * other_moves(value, switches, 0.9)
-        or any(np.diff(np.log(c.value)).max() > params["val_share"] * usual for c in curves)
-    ):
+    found = unexplained(signals, loss, found, params["rate"])
+    if len(found) < 4:
         return None
-    cadence, steps = loss.cadence, [int(loss.step[at]) for at in switches]
-    steps = [step for step in steps if not _explained(signals, loss, step - cadence, step + cadence, 1.0, params)]
-    if len(steps) < 4:
-        return None
-    at = int(np.searchsorted(loss.step, steps[0]))
+    at, step = found[0], int(loss.step[found[0]])
     text = f"the level of {loss.name} switches up and down at once, by {math.expm1(usual):.0%} as a rule"
-    rows = (Evidence(loss.name, steps[0], float(loss.value[at]), float(loss.value[at - 1]), text),)
-    summary = f"{text}, at {len(steps)} steps from {steps[0]} on, while validation goes on falling"
-    return replace(_finding(loss, steps[0], int(loss.step[at - 1]), 0.6, summary, rows), occurrences=tuple(steps))
-
-
-def _goes_on(curve: Curve, loss: Curve, at: int, share: float) -> bool:
-    """Whether the evaluations around a step rise by less than a share of it, both in proportion to their level."""
-    left, right = curve.at(int(loss.step[at - 1])), curve.at(int(loss.step[at - 1])) + 1
-    if left < 0 or right >= len(curve) or curve.value[left] <= 0:
-        return False
-    before, after = float(np.median(loss.value[at - SIDE : at])), float(np.median(loss.value[at : at + SIDE]))
-    return float(curve.value[right] / curve.value[left] - 1) <= share * (after - before) / max(abs(before), 1e-300)
-
-
-def _comes_back(loss: Curve, first: int, last: int, size: float, share: float) -> bool:
-    """Whether a rise is mostly undone some points later, as by a model that was hurt and learns again."""
-    end = int(np.searchsorted(loss.step, last))
-    before, late = loss.value[loss.step <= first][-SIDE:], loss.value[end + 2 * SIDE : end + 3 * SIDE]
-    return size > 0 and len(late) == SIDE and float(np.median(late) - np.median(before)) < share * size
-
-
-def _sharpest_jump(loss: Curve, params: Params) -> tuple[Jump, int, int] | None:
-    """The level change at the shortest block length at which one stands out, and the steps between which it lies."""
-    for blocks in BLOCKS:
-        points = condense(loss, blocks)
-        jump = level_jump(points)
-        if jump is None or jump.z < params["jump_z"] or jump.relative < params["size"]:
-            continue
-        if jump.at >= len(points) / 5:  # start-up may do anything
-            after = int(points.step[jump.at + 1]) if jump.at + 1 < len(points) else int(loss.step[-1])
-            return jump, int(points.step[jump.at - 1]), after
-    return None
-
-
-def _move(curve: Curve, first: int, last: int) -> tuple[float, float]:
-    """Level change of a validation curve across two steps, beyond its drift, and its standard error."""
-    left, right = np.flatnonzero(curve.step <= first)[-5:], np.flatnonzero(curve.step >= last)[:5]
-    if len(left) < 2 or len(right) < 2:
-        return 0.0, 0.0
-    slopes = np.append(*(np.diff(curve.value[side]) / np.diff(curve.step[side]) for side in (left, right)))
-    drift = float(np.median(slopes)) * float(np.median(curve.step[right]) - np.median(curve.step[left]))
-    error = point_noise(curve.value) * math.sqrt(1 / len(left) + 1 / len(right))
-    return float(np.median(curve.value[right]) - np.median(curve.value[left])) - drift, error
-
-
-def _explained(signals: Signals, loss: Curve, first: int, last: int, size: float, params: Params) -> bool:
-    """A restart, a step of the learning rate, or (for a fall) an epoch boundary lies there."""
-    if any(first - loss.cadence <= restart.step <= last + loss.cadence for restart in restarts(signals)):
-        return True
-    rate = signals.curve("learning_rate")
-    if rate is not None and (before := rate.at(first)) >= 0:
-        old, new = float(rate.value[before]), float(rate.value[rate.at(last)])
-        if not abs(new - old) <= params["rate"] * abs(old):
-            return True
-    return size < 0 and _epoch_boundary(signals, loss, first, last)
-
-
-def _epoch_boundary(signals: Signals, loss: Curve, first: int, last: int) -> bool:
-    """Whether an epoch ends between two steps: as logged, else where a whole number of equal epochs would end."""
-    logged = signals.curve("epoch")
-    epoch = usable(logged) if logged is not None else None
-    if epoch is not None and min(epoch.at(first), epoch.at(last)) >= 0:
-        before, after = float(epoch.value[epoch.at(first)]), float(epoch.value[epoch.at(last)])
-        return math.floor(after + 0.02) > math.floor(before - 0.02)  # logged epochs are rounded
-    total = int(loss.step[-1])
-    return any(first - 0.01 * total <= total * k / n <= last + 0.01 * total for n in (2, 3, 4, 5) for k in range(1, n))
-
-
-def _alone_finding(loss: Curve, first: int, last: int, jump: Jump, move: float) -> Finding:
-    size = jump.after - jump.before
-    before = loss.value[(loss.step > 2 * first - last) & (loss.step <= first)]
-    level, noise = float(np.median(before)), point_noise(before)
-    inside = np.flatnonzero((loss.step >= first) & (loss.step <= last))
-    smooth = np.array([np.median(loss.value[i : i + 5]) for i in inside])
-    out = np.flatnonzero((smooth - level) * math.copysign(1, size) > 2 * noise)
-    onset = int(loss.step[inside[out[0]]]) if len(out) else last
-    rows = (
-        Evidence(loss.name, onset, jump.after, jump.before, f"training loss changes its level by {size:+.3g}"),
-        Evidence("val_loss", last, None, None, f"validation moves by {move:+.2g} at most over the same evaluations"),
-    )
-    summary = (
-        f"the training loss changes its level by {size:+.3g} at step {onset} and stays, {jump.z:.0f} noise widths; "
-        f"validation does not follow ({move:+.2g})"
-    )
-    return _finding(loss, onset, first, 0.75, summary, rows)
+    rows = (Evidence(loss.name, step, float(loss.value[at]), float(loss.value[at - 1]), text),)
+    summary = f"{text}, at {len(found)} steps from {step} on, while validation goes on falling"
+    finding = _finding(loss, step, int(loss.step[at - 1]), 0.6, summary, rows)
+    return replace(finding, occurrences=tuple(loss.step[found].tolist()))
 
 
 def _finding(
