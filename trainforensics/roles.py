@@ -110,6 +110,7 @@ class _Table:
     counts: frozenset[str]
     train: frozenset[str]
     val: frozenset[str]
+    probe: frozenset[str]
     neutral: frozenset[str]
     weakening: frozenset[str]
     component: frozenset[str]
@@ -134,6 +135,7 @@ class _Name:
     expert: int | None = None
     layer: list[_Token] = field(default_factory=list)
     val: bool = False
+    probe: bool = False  # measured by a model on top of the one in training
 
 
 def resolve(name: str, extra: Mapping[str, str] | None = None) -> RoleMatch:
@@ -242,6 +244,7 @@ def _table() -> _Table:
         counts=_compact(data["counts"]),
         train=frozenset(data["context"]["train"]),
         val=frozenset(data["context"]["val"]),
+        probe=frozenset(data["context"]["probe"]),
         neutral=frozenset(words["neutral"]),
         weakening=frozenset(words["weakening"]),
         component=frozenset(words["component"]),
@@ -324,8 +327,9 @@ def _set_aside(tokens: list[_Token]) -> _Name:
             taken = 2
         elif _LAYER.fullmatch(word) and not (word in {"l1", "l2"} and following and following.word in _NORM_WORDS):
             name.layer.append(token)
-        elif word in table.val:
+        elif word in table.val or word in table.probe:
             name.val = True
+            name.probe |= word in table.probe
         elif word not in table.train:
             name.tokens.append(replace(token, word="expert") if word == "experts" else token)
         at += taken
@@ -439,7 +443,7 @@ def _validation(name: _Name) -> RoleMatch:
         if not loss and key not in table.metrics:
             continue
         words = [token for token in rest if token.word not in table.neutral and token.word not in table.domain]
-        if any(token.word in table.component for token in words):
+        if any(token.word in table.component for token in words) or (loss and name.probe):
             return RoleMatch()
         weak = key in losses.weak if loss else False
         weak |= any(token.word in table.weakening and token.word not in {"epoch", "avg", "average"} for token in rest)

@@ -105,7 +105,7 @@ def features_vanish(signals: Signals, loss: Curve) -> Vanished | None:
     skipped = len(points) // 10
     if not witnesses or len(points) - skipped < 4 * FEWEST or points.value.min() <= 0:
         return None
-    start, stop = (skipped + at for at in ramp(np.log(points.value[skipped:])))
+    start, stop = (skipped + at for at in ramp(np.log(points.value[skipped:]))[:2])
     if float(np.median(points.value[stop:])) > LEFT * float(points.value[start]):
         return None
     first, fallen = int(points.index[start]), int(points.index[stop])

@@ -21,6 +21,7 @@ MAX_JUMP_POINTS = 400  # a jump needs neighbouring evaluations, so less may be c
 FEW, VERY_FEW = 12, 8  # evaluations below which second differences, and running medians, show mostly the shape
 HELD = 3  # rows that show one value: rounding alone repeats most values less often
 AT_ONCE = 0.25  # of the evaluations since the minimum: a rise within less has no slope to follow back
+LOW = 0.3  # quantile that is the level before a rise: the values next to it may belong to its beginning
 MAD_TO_SD = 1.4826  # of a normal distribution
 _TINY = float(np.finfo(np.float64).tiny)
 _HUGE = 1e100  # larger values would overflow when squared; a curve that holds them is another kind's business
@@ -247,6 +248,14 @@ def mann_kendall(value: Floats) -> float:
     return 0.5 * math.erfc((s - 1) / math.sqrt(2 * variance))
 
 
+def apart(value: Floats, onset: int, before: int = 8) -> float:
+    """Chance that all values from `onset` on lie above the `before` values before it, as they do; 1 if they do not."""
+    early, late = value[max(0, onset - before) : onset], value[onset:]
+    if not len(early) or not len(late) or late.min() <= early.max():
+        return 1.0
+    return 1 / math.comb(len(early) + len(late), len(early))
+
+
 def scale_of(value: Floats) -> float:
     """What a change is held against: the lowest level where all values are positive, else their range."""
     low, high = float(value.min()), float(value.max())
@@ -289,15 +298,15 @@ def sustained_rise(curve: Condensed, min_after: int = 3) -> Rise | None:
 def _rise_onset(curve: Condensed, best: int, last: int) -> int:
     """First evaluation of the rise that leads from `best` to `last`.
 
-    The ramp that fits best (a level, a straight rise, a level to the end) tells the level before the rise, however the
-    curve wandered since its minimum, and where a rise that is done at once begins. A slow one began before it left the
-    noise: its slope outside, the steeper of its first quarter's and its whole, is followed back to that level.
+    The ramp that fits best tells the level before the rise, however the curve wandered since its minimum. Where it is
+    done at once, or rises ever slower, the rise begins with it. One that rises evenly or ever faster began before it
+    left the noise: its slope outside, the steeper of its first quarter's and its whole, is followed back to that level.
     """
     value = curve.smooth[best : last + 1]
-    start, stop = ramp(value)
-    if stop - start <= AT_ONCE * len(value):
+    start, stop, even = ramp(value)
+    if not even or stop - start <= AT_ONCE * len(value):
         return best + start + 1
-    low = float(np.quantile(value[: start + 1], 0.3))
+    low = float(np.quantile(value[: start + 1], LOW))
     inside = np.flatnonzero(value <= low + 2 * curve.noise)
     out = min(best + int(inside[-1]) + 1, last)
     step, risen = curve.step[out : last + 1].astype(np.float64), curve.smooth[out : last + 1]
@@ -309,15 +318,28 @@ def _rise_onset(curve: Condensed, best: int, last: int) -> int:
     return min(max(left, best + 1), out)
 
 
-def ramp(value: Floats) -> tuple[int, int]:
-    """The last position on the lower level and the first on the upper one of the ramp that fits best."""
+def ramp(value: Floats) -> tuple[int, int, bool]:
+    """The ramp that fits best: a level, a rise or fall to a second level, and that level to the end.
+
+    The last position on the first level, the first on the second one, and whether the way is straight; else it bends
+    towards the second level as an exponential does, and stands at it after three of its time constants.
+    """
     n = len(value)
     starts, stops = np.triu_indices(n, 1)
-    shape = np.clip((np.arange(n) - starts[:, None]) / (stops - starts)[:, None], 0, 1)
-    shape -= shape.mean(axis=1, keepdims=True)
-    explained = (shape @ (value - value.mean())) ** 2 / (shape**2).sum(axis=1)
-    at = int(np.argmax(explained))
-    return int(starts[at]), int(stops[at])
+    at = np.arange(n)
+    way = (at - starts[:, None]) / (stops - starts)[:, None]
+    straight, bent = np.clip(way, 0, 1), 1 - np.exp(-3 * np.clip(way, 0, None))
+    explained = [_explained(value, shape) for shape in (straight, bent)]
+    even = bool(explained[0].max() >= explained[1].max())
+    found = int(np.argmax(explained[0 if even else 1]))
+    return int(starts[found]), int(stops[found]), even
+
+
+def _explained(value: Floats, shapes: Floats) -> Floats:
+    """Sum of squares that each shape, scaled and shifted, explains of the values; `shapes` is (shapes, n)."""
+    centred = shapes - shapes.mean(axis=1, keepdims=True)
+    explained: Floats = (centred @ (value - value.mean())) ** 2 / (centred**2).sum(axis=1)
+    return explained
 
 
 def best_step(curve: Curve, points: Condensed, position: int) -> int:

@@ -79,3 +79,13 @@ def test_the_onset_is_where_the_score_leaves_its_level_not_its_best_evaluation(n
         onsets += [f.onset_step / (EVERY * n) for f in findings(make_signals([evaluation(value), loss(n)]))]
     assert len(onsets) >= 8
     assert np.quantile(np.abs(np.array(onsets) - 0.5), 0.9) < 0.1
+
+
+@pytest.mark.parametrize("n", [20, 40, 100])
+def test_a_score_that_falls_at_once_and_stays(n: int) -> None:
+    onsets = []
+    for seed in range(10):
+        value = score(n, 0.0, 0.01, seed) - 0.2 * (np.arange(n) >= n // 2)
+        onsets += [f.onset_step for f in findings(make_signals([evaluation(value), loss(n)]))]
+    assert len(onsets) >= 6
+    assert set(onsets) == {EVERY * (n // 2 + 1)}

@@ -10,7 +10,8 @@ Why it matters:
 
 Evidence:
     Best level against the level of the last evaluations in standard errors of the metric's own noise; Mann-Kendall
-    test since the best evaluation; courses of both losses over the same steps.
+    test since the best evaluation, or all evaluations after the onset below all before it; courses of both losses over
+    the same steps.
 
 False positives:
     Small evaluation sets swing (the fall must be twice the largest fall that the run undid before). A loss that gets
@@ -35,6 +36,7 @@ from trainforensics.signals.evaluations import (
     Condensed,
     Course,
     Rise,
+    apart,
     best_step,
     condense,
     course_between,
@@ -57,6 +59,7 @@ META = Meta(
         Param("trend_p", 0.01, "Mann-Kendall level of the evaluations since the best; convention"),
         Param("short_p", 0.05, "the same where the fall is large: 4 evaluations in order can reach it"),
         Param("short_fall", 0.2, "such a fall against the best level; as for val-divergence"),
+        Param("apart_p", 1e-3, "chance that all evaluations after the onset lie below up to 8 before: a fall at once"),
         Param("size", 0.05, "fall against the best level; as for val-divergence"),
         Param("wobble", 2.0, "times the largest fall that the run made and undid before"),
         Param("not_finite", 0.25, "share of a loss since the best evaluation; one stray NaN is no illness"),
@@ -106,9 +109,10 @@ def _not_finite(loss: Curve | None, since: int) -> float:
 def _stands_out(points: Condensed, fall: Rise, params: Params) -> bool:
     height = fall.level - fall.low
     scale = abs(fall.low) or abs(fall.level)
+    trend_p = params["short_p"] if height >= params["short_fall"] * scale else params["trend_p"]
     return (
         fall.z >= params["z"]
-        and fall.trend_p <= (params["short_p"] if height >= params["short_fall"] * scale else params["trend_p"])
+        and (fall.trend_p <= trend_p or apart(points.value, fall.onset) <= params["apart_p"])
         and height >= params["size"] * scale
         and height >= params["wobble"] * earlier_wobble(points, fall.best)
     )
