@@ -135,7 +135,6 @@ class _Name:
     expert: int | None = None
     layer: list[_Token] = field(default_factory=list)
     val: bool = False
-    probe: bool = False  # measured by a model on top of the one in training
 
 
 def resolve(name: str, extra: Mapping[str, str] | None = None) -> RoleMatch:
@@ -284,8 +283,17 @@ def _resolve(name: str) -> RoleMatch:
     if any("".join(token.word for token in said) in _table().counts for said in (tokens, parts.tokens)):
         return RoleMatch()
     match = _validation(parts) if parts.val else _by_windows(parts)
+    if match.role is None and (probed := _probed(parts)) is not None:
+        match = probed
     layer = match.layer or _join(parts.layer)
     return replace(match, rank=parts.rank, expert=parts.expert, layer=layer)
+
+
+def _probed(name: _Name) -> RoleMatch | None:
+    """The metric of a model on top of the one in training, which evaluates it; its loss is its own."""
+    rest = [token for token in name.tokens if token.word not in _table().probe]
+    match = _validation(replace(name, tokens=rest)) if len(rest) < len(name.tokens) else RoleMatch()
+    return match if match.role == "val_metric" else None
 
 
 def _cut(name: str) -> list[_Token]:
@@ -327,9 +335,8 @@ def _set_aside(tokens: list[_Token]) -> _Name:
             taken = 2
         elif _LAYER.fullmatch(word) and not (word in {"l1", "l2"} and following and following.word in _NORM_WORDS):
             name.layer.append(token)
-        elif word in table.val or word in table.probe:
+        elif word in table.val:
             name.val = True
-            name.probe |= word in table.probe
         elif word not in table.train:
             name.tokens.append(replace(token, word="expert") if word == "experts" else token)
         at += taken
@@ -443,7 +450,7 @@ def _validation(name: _Name) -> RoleMatch:
         if not loss and key not in table.metrics:
             continue
         words = [token for token in rest if token.word not in table.neutral and token.word not in table.domain]
-        if any(token.word in table.component for token in words) or (loss and name.probe):
+        if any(token.word in table.component for token in words):
             return RoleMatch()
         weak = key in losses.weak if loss else False
         weak |= any(token.word in table.weakening and token.word not in {"epoch", "avg", "average"} for token in rest)
