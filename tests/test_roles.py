@@ -37,7 +37,7 @@ NAMES: dict[str | None, tuple[str, ...]] = {
         "entropy_loss",
         "train/entropy_loss", "train/policy_gradient_loss", "loss_metrics/global_max_loss",
         "d_loss", "loss/D", "accuracy", "fast_rcnn/cls_accuracy", "perplexity", "token_acc", "tok_norm", "pos_norm",
-        "linear_probe/loss", "probe/grad", "knn/k",
+        "linear_probe/loss", "knn/k",
         "valid_code_perplexity", "valid_prob_perplexity", "val/codebook_perplexity", "val/vq/perplexity",
         "ppl", "temperature", "recon", "eta_seconds", "percentage", "eval_runtime",
         "eval_samples_per_second", "eval_steps_per_second", "train_runtime", "grad_norm_clip", "max_grad_norm",
