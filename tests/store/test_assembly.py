@@ -339,3 +339,53 @@ def test_times_without_a_zone_do_not_tell_which_log_came_first(run: Path, tmp_pa
     assert len(stored) == (1 if not zone else 2)
     if not zone:
         assert segments(stored["run"]) == [(0, 0, 99), (1, 80, 199)]
+
+
+def fall(last: float, seed: int, name: str = "loss", steps: range = range(10, 1001, 10)) -> list[Row]:
+    noise = np.random.default_rng(seed)
+    return [{"step": s, name: last + 2 * float(np.exp(-s / 300)) + float(noise.normal(0, 0.02))} for s in steps]
+
+
+def test_unrelated_runs_are_apart_whatever_their_losses_are_called(run: Path, tmp_path: Path) -> None:
+    write_csv(run / "bert.csv", fall(1.0, 1))
+    write_jsonl(run / "resnet.jsonl", fall(0.4, 2, "train_loss"))
+    (run / "vit_log.txt").write_text("".join(f"Iter {r['step']} TrainLoss={r['loss']:.3f}\n" for r in fall(0.7, 3)))
+    stored = imported(tmp_path / "store", run)
+    assert sorted(stored) == ["run#bert.csv", "run#resnet.jsonl", "run#vit_log.txt"]
+
+
+def test_so_are_those_whose_names_say_nothing_but_whose_values_differ(run: Path, tmp_path: Path) -> None:
+    write_csv(run / "metrics.csv", fall(1.0, 1))
+    (run / "train.log").write_text("".join(f"step {r['step']} loss {r['loss']:.3f}\n" for r in fall(0.4, 2)))
+    assert sorted(imported(tmp_path / "store", run)) == ["run#metrics.csv", "run#train.log"]
+
+
+def test_a_run_that_is_lost_is_not_hidden_by_its_neighbour(run: Path, tmp_path: Path) -> None:
+    write_csv(run / "a.csv", fall(1.0, 1))
+    lost = [{**row, "train_loss": float("nan") if row["step"] > 600 else row["train_loss"]} for row in
+            fall(1.1, 2, "train_loss")]  # fmt: skip
+    write_csv(run / "b.csv", lost)
+    stored = imported(tmp_path / "store", run)
+    assert judge_series(stored["run#b.csv"], Settings()).series[0].n_nonfinite == 40
+    assert sorted(stored) == ["run#a.csv", "run#b.csv"]
+
+
+def test_console_text_that_averages_what_a_table_holds_raw_is_of_its_run(run: Path, tmp_path: Path) -> None:
+    raw = fall(1.0, 1, "train_loss", range(1, 1001))
+    write_csv(run / "metrics.csv", raw)
+    means = np.array([row["train_loss"] for row in raw]).reshape(-1, 10).mean(axis=1)
+    (run / "slurm-123.out").write_text("".join(f"step {10 * i + 10} loss {v:.3f}\n" for i, v in enumerate(means)))
+    write_csv(run / "val.csv", fall(1.2, 3, "val_loss", range(100, 1001, 100)))
+    write_csv(run / "lr.csv", [{"step": s, "lr": 1e-3} for s in range(10, 1001, 10)])
+    stored = imported(tmp_path / "store", run)
+    assert list(stored) == ["run"]
+
+
+def test_validation_joins_the_file_of_its_name(run: Path, tmp_path: Path) -> None:
+    for seed, name in enumerate(("large", "small")):
+        write_csv(run / f"{name}.csv", fall(1.0 + seed, seed))
+        write_csv(run / f"{name}_val.csv", fall(1.5 + seed, 10 + seed, "val_loss", range(100, 1001, 100)))
+    stored = imported(tmp_path / "store", run)
+    assert {name: {s.path for s in r.sources} for name, r in stored.items()} == {
+        f"run#{name}.csv": {f"{name}.csv", f"{name}_val.csv"} for name in ("large", "small")
+    }

@@ -1,7 +1,8 @@
 """Decides from the values which sources of a folder are one run, and where its process lives begin.
 
 Sources of one folder are one run when they continue each other (restarts), repeat each other (the same run logged
-twice), are its ranks, or complement each other (train and validation files). Otherwise they are runs of their own.
+twice, raw or smoothed), are its ranks, or complement each other (train and validation files). Two training losses that
+do neither are of two runs, whatever their names and formats.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from trainforensics import roles
 from trainforensics.importers.base import EMPTY, NO_TIME, NULL
 from trainforensics.model import Checkpoint
 from trainforensics.store.agreement import agreement
+from trainforensics.store.kinship import Points, are_two_trainings
 from trainforensics.store.staging import Block, SeriesStats, Staged
 
 Relation = Literal["first", "continues", "repeats", "rank", "part"]
@@ -28,7 +30,8 @@ _RANK = re.compile(r"(?:^|[/._-])rank[-_]?(\d+)(?=$|[/._-])", re.IGNORECASE)
 _HELD_OUT = re.compile(r"(?:^|[._-])(val|valid|validation|eval|evaluation|test)(?=$|[._-])", re.IGNORECASE)
 _ORDINARY_STEM = re.compile(
     r"^(metrics?|logs?|train|training|trainer|state|history|progress|results?|output|stdout|stderr|console|events|job|nohup"
-    r"|slurm|scalars?|loss|run|data|export|summary|wandb|main|out|[\d._-]|[._-])*$",
+    r"|slurm|scalars?|loss|run|data|export|summary|wandb|main|out|epochs?|steps?|iters?|batch|table|tb|rank|err"
+    r"|[\d._-]|[._-])*$",
     re.IGNORECASE,
 )
 _WANDB_RUN = re.compile(r"(?:^|/)(?:offline-)?run-\d{8}_\d{6}-(\w+)(?=/|$)")
@@ -38,7 +41,9 @@ _SILENT_FOLDER = re.compile(
     r"|rank[-_]?\d+|(checkpoint|ckpt|global_?step|iter|step|model|state)[-_=]?\d+)$",
     re.IGNORECASE,
 )
+_WORD_END = re.compile(r"[._-]+")
 _COMPARED_POINTS = 20_000
+_LOSSES = 3  # of a file that are held against those of another
 _AGREE = 0.6  # share of common steps that must carry the same value: a replay after a restart may differ
 _INTERLEAVED = 0.05  # share of backward steps beyond which a series is unordered rather than restarted
 _WHOLE = 0.95  # of the points of a copy that a text must have to stand for it
@@ -203,25 +208,49 @@ def _started(unit: Unit, zoned: bool) -> tuple[bool, int]:
 
 
 def _place(unit: Unit, groups: list[list[Member]]) -> None:
-    """Add the unit to the first group with a member it relates to; a log within a file to the run of that file."""
+    """Add the unit to the group it has most to do with; a log within a file to the run of that file."""
     own = _own_file(unit, groups)
-    for group in groups:
-        if any(_forbidden(unit, member.unit) for member in group) or (own is not None and own not in group):
-            continue
-        for member in reversed(group):
-            if own is not None and member is not own and not member.unit.staged.is_inner:
-                continue
-            relation = _relate(member.unit, unit)
-            if relation is None:
-                continue
-            if relation == "continues":
-                chain = [m for m in group if m.stream == member.stream]
-                stream, first_life = member.stream, sum(len(m.unit.lives) for m in chain)
-            else:
-                stream, first_life = 1 + max(m.stream for m in group), member.first_life
-            group.append(Member(unit, relation, stream, first_life if own is None else own.first_life))
-            return
-    groups.append([Member(unit, "first", 0, 0)])
+    found = [
+        (*kin, group)
+        for group in groups
+        if not any(_forbidden(unit, member.unit) for member in group) and (own is None or own in group)
+        if (kin := _kin(unit, group, own)) is not None
+    ]
+    if not found or (len(found) > 1 and all(kin[0] == "part" for kin in found) and _claims_a_loss(unit, found)):
+        groups.append([Member(unit, "first", 0, 0)])
+        return
+    relation, member, group = min(found, key=lambda kin: (kin[0] == "part", not _alike(kin[1].unit, unit)))
+    if relation == "continues":
+        chain = [m for m in group if m.stream == member.stream]
+        stream, first_life = member.stream, sum(len(m.unit.lives) for m in chain)
+    else:
+        stream, first_life = 1 + max(m.stream for m in group), member.first_life
+    group.append(Member(unit, relation, stream, first_life if own is None else own.first_life))
+
+
+def _kin(unit: Unit, group: Sequence[Member], own: Member | None) -> tuple[Relation, Member] | None:
+    """The member that ties the unit to a group, and how; None where there is none, or what ties it is too little.
+
+    Merely to add series to one member is not enough where another holds a loss that is not the unit's.
+    """
+    related = [
+        (_relate(member.unit, unit), member)
+        for member in reversed(group)
+        if own is None or member is own or member.unit.staged.is_inner
+    ]
+    tied = [(relation, member) for relation, member in related if relation is not None]
+    close = [kin for kin in tied if kin[0] != "part"]
+    if close:
+        return close[0]
+    return tied[0] if len(tied) == len(related) else None
+
+
+def _claims_a_loss(unit: Unit, found: Sequence[tuple[Relation, Member, list[Member]]]) -> bool:
+    """Whether every group found holds a loss that could be the unit's, so that nothing says whose it is."""
+    return not any(_alike(member.unit, unit) for _, member, _ in found) and all(
+        any(member.unit.folder == unit.folder and _rivals(member.unit, unit) for member in group)
+        for _, _, group in found
+    )
 
 
 def _own_file(unit: Unit, groups: Sequence[Sequence[Member]]) -> Member | None:
@@ -240,28 +269,66 @@ def _relate(a: Unit, b: Unit) -> Relation | None:
     """How b belongs to the run of a, or None where it is another run."""
     if a.rank is not None and b.rank is not None and a.rank != b.rank:
         return "rank"
+    if a.folder != b.folder:
+        return "part"
     ours, theirs = a.by_name(), b.by_name()
     common = sorted(ours.keys() & theirs.keys(), key=lambda tag: -min(ours[tag].n, theirs[tag].n))
-    if not common or a.folder != b.folder:
-        return "part"
-    if a.held_out != b.held_out:
+    if common and a.held_out != b.held_out:
         return "part" if _same_subject(a, b) else None
     main = a.stats[a.main].name
-    share = _agreement(a, b, main if main in common else common[0])
+    names = [(name, name) for name in ([main] if main in common else common[:1])] or _rivals(a, b)
+    return _related_by_values(a, b, names) if names else "part"
+
+
+def _rivals(a: Unit, b: Unit) -> list[tuple[str, str]]:
+    """Training losses of two files of one split, whatever they are called there."""
+    if a.held_out != b.held_out:
+        return []
+    losses = [
+        sorted((s for s in unit.stats.values() if _is_loss(s)), key=lambda series: -series.n)[:_LOSSES]
+        for unit in (a, b)
+    ]
+    return [(ours.name, theirs.name) for ours in losses[0] for theirs in losses[1]]
+
+
+def _is_loss(series: SeriesStats) -> bool:
+    found = roles.resolve(series.name)
+    return found.role == "train_loss" and not found.weak and found.domain is None
+
+
+def _related_by_values(a: Unit, b: Unit, names: Sequence[tuple[str, str]]) -> Relation | None:
     same_file = a.staged.source.path == b.staged.source.path
-    if share is not None and share >= _AGREE and (same_file or not _follows(a, b)):
+    pairs = [(read_series(a, ours), read_series(b, theirs)) for ours, theirs in names]
+    if any(_repeats(*pair) for pair in pairs) and (same_file or not _follows(a, b)):
         return "repeats"
     if same_file:
         return "part"
-    if _continues(a, b) or (a.identity is not None and a.identity == b.identity):
+    if (_one_axis(a, b) and _continues(a, b)) or (a.identity is not None and a.identity == b.identity):
         return "continues"
-    return "part" if a.staged.source.format != b.staged.source.format and _same_subject(a, b) else None
+    alike = a.staged.source.format == b.staged.source.format and all(ours == theirs for ours, theirs in names)
+    if alike or not _same_subject(a, b):
+        return None
+    return None if _one_axis(a, b) and any(are_two_trainings(*pair) for pair in pairs) else "part"
+
+
+def _one_axis(a: Unit, b: Unit) -> bool:
+    """Whether the steps of two files count the same, as far as they say."""
+    return a.staged.axis is None or b.staged.axis is None or a.staged.axis.unit == b.staged.axis.unit
 
 
 def _same_subject(a: Unit, b: Unit) -> bool:
     """Whether the names of two files could be those of one run: alike, or one of them says nothing in particular."""
-    stems = [_HELD_OUT.sub("", PurePosixPath(unit.label).name.split(".")[0]).strip("._-") for unit in (a, b)]
-    return stems[0] == stems[1] or any(_ORDINARY_STEM.match(stem) for stem in stems)
+    return _alike(a, b) or any(_ORDINARY_STEM.match(_stem(unit)) for unit in (a, b))
+
+
+def _alike(a: Unit, b: Unit) -> bool:
+    """Whether two files have one name, but for the split and what says nothing in particular."""
+    subjects = [[word for word in _WORD_END.split(_stem(u)) if not _ORDINARY_STEM.match(word)] for u in (a, b)]
+    return subjects[0] == subjects[1]
+
+
+def _stem(unit: Unit) -> str:
+    return _HELD_OUT.sub("", PurePosixPath(unit.label).name.split(".")[0]).strip("._-")
 
 
 def _follows(a: Unit, b: Unit) -> bool:
@@ -283,19 +350,19 @@ def _continues(a: Unit, b: Unit) -> bool:
             after.started >= before.started and after.first_step >= before.last_step
         )
     reach = before.max_step + max(1, (before.max_step - begin) // 5)
-    return after.first_step <= reach and b.lives[-1].max_step > before.max_step
+    started_alike = after.first_step - begin < _FALSE_START * (before.max_step - begin)
+    return not started_alike and after.first_step <= reach and b.lives[-1].max_step > before.max_step
 
 
-def _agreement(a: Unit, b: Unit, tag: str) -> float | None:
-    """Share of common steps on which a series has the same value; None where the two share too few steps."""
-    ours, theirs = read_series(a, tag), read_series(b, tag)
+def _repeats(ours: Points, theirs: Points) -> bool:
+    """Whether two series have the same value on most of their common steps, and those are not too few."""
     found = agreement(ours, theirs)
     if found.common < 3 or found.common < 0.05 * min(len(ours[0]), len(theirs[0])):
-        return None
-    return found.share
+        return False
+    return found.share >= _AGREE
 
 
-def read_series(unit: Unit, tag: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def read_series(unit: Unit, tag: str) -> Points:
     """The first points of a series: step and value."""
     wanted = next(i for i, series in unit.stats.items() if series.name == tag)
     steps, values, n = [], [], 0
