@@ -316,6 +316,7 @@ class RunResult:
     not_judged: tuple[NotJudged, ...] = ()
     errored: tuple[DetectorError, ...] = ()
     grouping: str = ""  # why these files are one run
+    failure: Event | None = None  # the last error of a run that crashed
     schema: str = SCHEMA
 
     @property

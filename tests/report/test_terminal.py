@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 from results import full_incident, make_incident, make_index, make_run
 
-from trainforensics.model import Blame, DetectorError, NotJudged, RunResult, Scope, Suspect
+from trainforensics.model import Blame, DetectorError, Event, NotJudged, RunResult, Scope, Suspect
 from trainforensics.report import terminal
+from trainforensics.report.markdown import render_index, render_run
 
 RUNS = (
     make_run(run="ok"),
@@ -67,3 +68,14 @@ def test_a_blame_answer_names_window_suspects_and_batches() -> None:
         "  batch: step=7 shard=s-1 doc=a, b loss=2.346",
     ]
     assert lines[-1] == "  and 2 batches more"
+
+
+def test_a_crash_is_named_with_or_without_alarms(capsys: pytest.CaptureFixture[str]) -> None:
+    error = Event("oom", 990, text="CUDA out of memory. " + "Tried " * 40, source="slurm.out", line=104)
+    runs = [make_run(*found, run="r", ended="crashed", failure=error) for found in ((), (make_incident(),))]
+    for run in runs:
+        assert "crashed: CUDA out of memory. Tried" in printed(capsys, runs=(run,))
+        (said,) = [line for line in render_run(run).splitlines() if "The last error in the log" in line]
+        assert "`slurm.out`, line 104" in said
+        assert said.count("Tried") == 40
+    assert "crashed: CUDA out of memory" in render_index(make_index(runs), runs)

@@ -20,6 +20,7 @@ from trainforensics.model import (
     Clear,
     DetectorError,
     Ended,
+    Event,
     Finding,
     Fired,
     Incident,
@@ -66,11 +67,12 @@ def judge(run: StoredRun, settings: Settings) -> tuple[RunResult, Signals]:
     signals = judged.signals
     answers = detect_all(signals, settings)
     found, failed = _explain(answers.findings, signals, run)
+    ended = ended_of(found, signals)
     result = RunResult(
         run=run.name,
         verdict=verdict_of(found, signals),
         axis=run.axis,
-        ended=ended_of(found, signals),
+        ended=ended,
         sources=_with_warnings(run.sources, judged.warnings),
         config=dict(run.config),
         options=options_of(settings),
@@ -81,6 +83,7 @@ def judge(run: StoredRun, settings: Settings) -> tuple[RunResult, Signals]:
         not_judged=tuple(answers.not_judged),
         errored=(*answers.errored, *failed),
         grouping=run.grouping,
+        failure=failure_of(signals) if ended == "crashed" else None,
     )
     return result, signals
 
@@ -199,17 +202,32 @@ def _fatal(incident: Incident) -> bool:
 
 def ended_of(found: Sequence[Incident], signals: Signals) -> Ended:
     """How the log says the run ended: an exit code, a crash after the last step, the last step it was to do."""
-    curves = signals.every_curve()
-    last = max((int(curve.step[-1]) for curve in curves if len(curve)), default=0)
-    late = [event for event in signals.events if event.step is None or event.step >= last]
+    late = _late(signals)
     exits = [event for event in late if event.kind == "exit"]
     if exits:
         return "finished" if re.search(r"\b0$", exits[-1].text) else "crashed"
     if any(event.kind in _CRASHED for event in late):
         return "crashed"
-    if any(event.kind in _FINISHED for event in late) or last in _planned_steps(signals):
+    if any(event.kind in _FINISHED for event in late) or _last_step(signals) in _planned_steps(signals):
         return "finished"
     return "ongoing" if any(incident.recovery == "ongoing" for incident in found) else "unknown"
+
+
+def failure_of(signals: Signals) -> Event | None:
+    """The last error that the log of a crashed run states after its last step."""
+    late = _late(signals)
+    fatal = [event for event in late if event.kind in _CRASHED] or [e for e in late if e.kind == "error"]
+    return next((event for event in reversed(fatal) if event.text), None)
+
+
+def _last_step(signals: Signals) -> int:
+    return max((int(curve.step[-1]) for curve in signals.every_curve() if len(curve)), default=0)
+
+
+def _late(signals: Signals) -> list[Event]:
+    """What the log says after its last step."""
+    last = _last_step(signals)
+    return [event for event in signals.events if event.step is None or event.step >= last]
 
 
 def _planned_steps(signals: Signals) -> set[int]:

@@ -104,7 +104,7 @@ def _environment() -> Environment:
     }
     environment.globals |= {
         name: getattr(narrative, name)
-        for name in ("chain", "counts", "facts", "heading", "headline", "suspects", "tally")
+        for name in ("chain", "counts", "crash", "facts", "heading", "headline", "last_error", "suspects", "tally")
     }
     environment.globals |= {
         "batch_caption": _batch_caption,
@@ -224,12 +224,13 @@ def _rest(rows: Sequence[Any]) -> str:
 def _row(result: RunResult, report: str) -> dict[str, Any]:
     lead = next(iter(narrative.pages(result)), None)
     row = {"run": result.run, "report": report, "verdict": result.verdict, "alarms": result.alarms}
+    crashed = narrative.crash(result)
     if lead is None:
-        return row | dict.fromkeys(("what", "when", "sure", "cause", "suspect"), "-")
+        return row | dict.fromkeys(("when", "sure", "cause", "suspect"), "-") | {"what": crashed or "-"}
     suspect = narrative.top_suspect(lead.root)
     cause = lead.root.causes[0] if lead.root.causes else None
     return row | {
-        "what": f"{narrative.chain(lead)} ({lead.root.severity})",
+        "what": f"{narrative.chain(lead)} ({lead.root.severity})" + (f"; {crashed}" if crashed else ""),
         "when": text.when(lead.root),
         "sure": sure(lead.root),
         "cause": f"{cause.cause} ({cause.confidence:.2f})" if cause else "-",

@@ -16,6 +16,7 @@ from trainforensics.report.text import (
     escape,
     label,
     number,
+    one_line,
     plural,
     sentences,
     span,
@@ -31,6 +32,7 @@ ENDINGS = {
     "unknown": "the log does not say how it ended",
 }
 COVERAGE = "coverage-gap"  # told under "Not judged", never as an incident
+LONGEST_ERROR = 80  # characters of an error in an overview
 TIMELINE = "timeline"  # the name of the figure of the whole run
 FULL_PAGES = 12  # incidents told in full, with a figure; what comes after them is a line each
 SUSPECTED = 0.2  # below this nothing sets a shard or document apart from what else the window held
@@ -136,6 +138,25 @@ def facts(result: RunResult) -> str:
         starts = ", ".join(number(life.first_step) for life in result.segments[1:6])
         parts.append(f"{len(result.segments)} process lives (restarted at {starts})")
     return capital("; ".join([*parts, ENDINGS[result.ended]])) + "."
+
+
+def crash(result: RunResult) -> str:
+    """`crashed: CUDA out of memory`, with the last error that the log states; empty where the run did not crash."""
+    if result.ended != "crashed":
+        return ""
+    said = one_line(result.failure.text) if result.failure else ""
+    short = said if len(said) <= LONGEST_ERROR else f"{said[: LONGEST_ERROR - 3]}..."
+    return f"crashed: {short}" if short else "crashed"
+
+
+def last_error(result: RunResult) -> Markdown:
+    """The last error of a crashed run, quoted with where it stands in the log; empty where there is none."""
+    failure = result.failure
+    if failure is None:
+        return Markdown("")
+    line = "" if failure.line is None else f", line {failure.line}"
+    place = f" ({code(failure.source)}{line})" if failure.source else ""
+    return Markdown(f"The last error in the log{place}: {code(failure.text)}")
 
 
 def extent(result: RunResult) -> tuple[int | None, int | None]:

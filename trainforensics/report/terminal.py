@@ -66,7 +66,7 @@ def incident_table(results: Sequence[RunResult]) -> Table:
     quiet = 0
     for result in narrative.by_urgency(results):
         found = narrative.alarms(result)
-        if not found and result.verdict == "stable":
+        if not found and result.verdict == "stable" and not result.failure:
             quiet += 1
             if quiet > MAX_QUIET_RUNS:
                 continue
@@ -133,8 +133,10 @@ def _print(table: Table, no_color: bool | None) -> None:
 
 def _add_run(table: Table, result: RunResult, found: Sequence[narrative.Page]) -> None:
     name, verdict = one_line(result.run), Text(result.verdict, VERDICT_STYLE[result.verdict])
+    crashed = narrative.crash(result)
     if not found:
-        table.add_row(Text(name), verdict, "-", "-" if result.verdict != "undecided" else Text(_gap(result)))
+        said = _gap(result) if result.verdict == "undecided" else crashed or "-"
+        table.add_row(Text(name), verdict, "-", Text(said))
     for place, page in enumerate(found):
         root = page.root
         table.add_row(
@@ -142,6 +144,8 @@ def _add_run(table: Table, result: RunResult, found: Sequence[narrative.Page]) -
             Text(root.severity, SEVERITY_STYLE[root.severity]), f"{root.confidence:.2f}", Text(_cause(root)),
             Text(_suspect(root)),
         )  # fmt: skip
+    if crashed and (found or result.verdict == "undecided"):
+        table.add_row("", "", text.number(narrative.extent(result)[1]), Text(crashed))
 
 
 def _what(page: narrative.Page) -> str:
