@@ -123,3 +123,15 @@ def test_the_incident_s_own_life_is_looked_at() -> None:
     assert found.gradient_order == "same"
     later = Case(make_incident(onset=300, segment=1), found.signals, ())
     assert later.gradient_order == "quiet"
+
+
+def test_a_rate_that_runs_away_is_no_warm_up() -> None:
+    step = np.arange(1, N + 1)
+    away = case(onset=200, learning_rate=0.05 * (1 + (step / 60.0) ** 3)).rate
+    assert away is not None
+    assert not away.warming
+    assert away.ramp > 10
+    for shape in (step / 400, np.sin(step / 400 * np.pi / 2), (1 - np.cos(step / 400 * np.pi)) / 2):
+        warm = case(onset=399, learning_rate=1e-3 * shape[:N]).rate
+        assert warm is not None
+        assert warm.ramp == 1.0

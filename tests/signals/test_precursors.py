@@ -51,3 +51,12 @@ def test_companions_say_what_moved_and_what_did_not() -> None:
     assert rows["learning_rate"] == "as before"
     assert "times" in rows["grad_norm"]
     assert SIGMA < 1
+
+
+def test_a_rate_that_moves_all_the_time_is_not_as_before() -> None:
+    rate = 0.05 * (1 + (np.arange(600) / 100) ** 3)
+    norm = 1 + 0.5 * np.random.default_rng(0).normal(0, 1, 600)
+    norm[301] = 1.8
+    rows = {row.signal: row.text for row in companions(make_signals({"learning_rate": rate, "grad_norm": norm}), 301)}
+    assert "times the level before" in rows["learning_rate"]
+    assert rows["grad_norm"] == "within its noise"

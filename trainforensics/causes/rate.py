@@ -7,17 +7,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainforensics.signals import Curve
-from trainforensics.signals.curve import Floats
+from trainforensics.signals.curve import Floats, Ints
 
 LR_JUMP = 1.5  # per logged point; the steepest usual schedules, warm-ups from zero apart, stay below
 EARLY_POINTS = 10
+STEEPENING = 0.35  # of the height of a rise, halfway
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
     """The learning rate around an onset. `jump`: largest factor between neighbouring points there; 1.0 without one.
 
-    `ramp`: how many-fold it rose in one go up to the onset, from `ramp_from` on, later than in the first points.
+    `ramp`: how many-fold it rose in one go up to the onset, from `ramp_from` on, later than in the first points or
+    ever steeper, as no warm-up does.
     `first`: first logged step; `constant`: it never changed so far; `warmup`: steps until 95 % of the highest rate so
     far, 0 for a run that starts there.
     """
@@ -48,12 +50,13 @@ def rate_around(curve: Curve, onset: int, cadence: int) -> Rate | None:
     peak = float(np.max(so_far))
     reached = int(np.flatnonzero(so_far >= 0.95 * peak)[0])
     foot = _foot(so_far)
-    from_start = foot <= 1 and so_far[0] < 0.5 * peak
-    warmup = int(curve.step[reached] - curve.step[0]) if so_far[0] < 0.5 * peak else 0
+    runaway = _steepens(curve.step[: at + 1], so_far, foot)
+    from_start = foot <= 1 and so_far[0] < 0.5 * peak and not runaway
+    warmup = int(curve.step[reached] - curve.step[0]) if so_far[0] < 0.5 * peak and not runaway else 0
     top = int(np.flatnonzero(so_far >= 0.999 * peak)[0])
-    recent = at - top <= max(3, top // 10) and (from_start or _foot(so_far[: top + 1]) <= 1)
+    recent = not runaway and at - top <= max(3, top // 10) and (from_start or _foot(so_far[: top + 1]) <= 1)
     jump, jump_step = _jump(curve, at)
-    ramp = float(so_far[-1] / so_far[foot]) if foot > EARLY_POINTS and so_far[foot] > 0 else 1.0
+    ramp = float(so_far[-1] / so_far[foot]) if (foot > EARLY_POINTS or runaway) and so_far[foot] > 0 else 1.0
     return Rate(
         float(so_far[-1]),
         peak,
@@ -66,6 +69,17 @@ def rate_around(curve: Curve, onset: int, cadence: int) -> Rate | None:
         ramp if ramp > LR_JUMP else 1.0,
         int(curve.step[foot]),
     )
+
+
+def _steepens(step: Ints, value: Floats, foot: int) -> bool:
+    """Whether a rise from the first points on gets ever steeper: no warm-up, which is straight or levels off.
+
+    Halfway a straight rise from 0 has half its height, and one from above 0 more.
+    """
+    if foot > 1 or len(value) < 2 * EARLY_POINTS:
+        return False
+    half = int(np.searchsorted(step, (int(step[foot]) + int(step[-1])) // 2))
+    return 0 < float(value[half]) < STEEPENING * float(value[-1])
 
 
 def _foot(value: Floats) -> int:

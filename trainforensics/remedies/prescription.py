@@ -12,6 +12,7 @@ from trainforensics.remedies import numbers
 from trainforensics.remedies.checkpoints import best_checkpoint, safe_checkpoint
 from trainforensics.signals import Signals
 
+LONGEST_WARMUP = 0.5  # share of a run beyond which a longer warm-up is no advice
 TIGHTER = 1.25  # a threshold already this near to the healthy norms is tight enough
 LIKELY = 0.15  # a cause at least this likely is worth acting on
 NAN_KINDS = frozenset({"nan-onset"})
@@ -123,8 +124,8 @@ def lower_rate(patient: Patient) -> list[Remedy]:
         found.append(Remedy(action, why, "the gradient norm stays on its course beyond the old onset"))
     if patient.likely("warmup"):
         now, total = numbers.warmup_steps(patient.signals), numbers.total_steps(patient.signals)
-        if now is not None and total:
-            new = max(4 * now, round(0.02 * total))
+        new = max(4 * (now or 0), round(0.02 * (total or 0)))
+        if now is not None and total and new <= LONGEST_WARMUP * total:
             text = f"Lengthen warm-up from {now} to {new} steps ({new / total:.1%} of {total})"
             found.append(Remedy(text, "usual are 1-5 % of the steps, 1,000-4,000 for large models", "a quiet start"))
     return found

@@ -17,6 +17,7 @@ RISING = (
     "attention_logit_max",
 )  # fmt: skip
 NEW_RATE = 1.5  # times the highest rate so far; warm-ups rise from below their plateau
+LIKE_BEFORE = 0.1  # share of a level by which a reading may differ and still be called as before
 BEFORE = 32  # logged points before an onset that say what was ordinary there
 
 
@@ -95,13 +96,17 @@ def companions(signals: Signals, onset_step: int) -> tuple[Evidence, ...]:
         curve = signals.curve(role)
         seen = reading(curve, onset_step) if curve is not None else None
         if seen is not None:
-            rows.append(Evidence(seen.signal, seen.step, seen.value, seen.expected, _compare(seen)))
+            told = _compare(seen, scheduled=role == "learning_rate")
+            rows.append(Evidence(seen.signal, seen.step, seen.value, seen.expected, told))
     return tuple(rows)
 
 
-def _compare(seen: Reading) -> str:
-    if abs(seen.z) < 3:
+def _compare(seen: Reading, *, scheduled: bool) -> str:
+    """How a reading stands to the level before it; what a schedule sets has no noise that could hide a change."""
+    if abs(seen.value - seen.expected) <= LIKE_BEFORE * abs(seen.expected):
         return "as before"
+    if abs(seen.z) < 3 and not scheduled:
+        return "within its noise"
     if seen.expected > 0 and seen.value > 0:
         return f"{seen.value / seen.expected:.3g} times the level before"
-    return f"{seen.z:.0f} noise widths from the level before"
+    return f"{seen.z:.0f} noise widths from the level before" if abs(seen.z) >= 3 else "other than before"
