@@ -10,7 +10,7 @@ from trainforensics import registry, roles
 from trainforensics.config import Settings
 from trainforensics.errors import EXIT_OK, EXIT_POLICY, EXIT_UNDECIDED, UsageError
 from trainforensics.kinds import KINDS, SEVERITIES, Severity, severity_rank
-from trainforensics.model import Incident, RunResult
+from trainforensics.model import Incident, RunResult, Skipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,13 @@ class Decision:
         return EXIT_POLICY if self.violations else EXIT_OK
 
 
-def judge(results: Sequence[RunResult], policy: Policy, settings: Settings) -> Decision:
-    """Hold every run against the policy; `settings` says which kinds are selected and ignored."""
-    blind = [reason for result in results for reason in _blind(result, policy, settings)]
+def judge(results: Sequence[RunResult], policy: Policy, settings: Settings, unread: Sequence[Skipped] = ()) -> Decision:
+    """Hold every run against the policy; `settings` says which kinds are selected and ignored.
+
+    `unread`: files given by name in which there was nothing to look at.
+    """
+    blind = [Blind(entry.path, entry.reason) for entry in unread]
+    blind += [reason for result in results for reason in _blind(result, policy, settings)]
     if not results:
         blind.append(Blind("", "there is no run to judge"))
     violations = tuple(

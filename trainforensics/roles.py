@@ -146,12 +146,12 @@ def resolve(name: str, extra: Mapping[str, str] | None = None) -> RoleMatch:
     found = _resolve(name)
     for key, role in (extra or {}).items():
         check_role(role)
-        if _names(key, name):
+        if is_named(key, name):
             return replace(found, role=None if role in ("none", *AXIS_ROLES) else role, weak=False, mean=False)
     return found
 
 
-def _names(key: str, name: str) -> bool:
+def is_named(key: str, name: str) -> bool:
     """Whether a key of `--map` means a logged name: all of it, or its last path components, whatever their case."""
     return f"/{name.casefold()}".endswith(f"/{key.casefold()}")
 
@@ -168,7 +168,7 @@ def resolve_all(names: Iterable[str], extra: Mapping[str, str] | None = None) ->
         name: replace(match, role=None) if match.weak and _place(match) in (plain if match.mean else sure) else match
         for name, match in found.items()
     }
-    free = [name for name in decided if not any(_names(key, name) for key in extra or {})]
+    free = [name for name in decided if not any(is_named(key, name) for key in extra or {})]
     if not {"train_loss", "reward"} & {match.role for match in decided.values()}:
         unmapped = [name for name in free if decided[name] == RoleMatch()]
         decided |= {name: RoleMatch("train_loss", weak=True) for name in _plainest_loss(unmapped)}

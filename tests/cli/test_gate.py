@@ -53,3 +53,19 @@ def test_logs_are_analysed_without_figures(run: Run, tmp_path: Path) -> None:
     assert (code, stdout.splitlines()[-1].split(",")[0]) == (0, "gate: passed")
     assert not list((tmp_path / "out").rglob("*.png"))
     assert [file.name for file in log.iterdir()] == ["metrics.jsonl"]
+
+
+def test_a_file_that_could_not_be_read_is_no_pass(run: Run, tmp_path: Path) -> None:
+    rows = (f'{{"step": {i}, "loss": {2 + 0.01 * (i * 7919 % 13):.4f}}}\n' for i in range(1, 300))
+    (tmp_path / "a.jsonl").write_text("".join(rows))
+    (tmp_path / "b.jsonl").write_text("nothing\n")
+    code, stdout, _ = run("gate", tmp_path / "a.jsonl", tmp_path / "b.jsonl", "--out", tmp_path / "out")
+    assert code == 4
+    assert "b.jsonl: could not judge: " in stdout
+    assert stdout.splitlines()[-1] == "gate: could not read 1 file"
+
+
+def test_the_last_line_tells_violations_beside_what_could_not_be_judged(run: Run, out: Path) -> None:
+    code, stdout, _ = run("gate", out, "--require", "val_loss")
+    assert code == 4
+    assert stdout.splitlines()[-1] == "gate: could not judge 2 of 2 runs; 1 violation in 1 of 2 runs"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -173,3 +174,35 @@ def test_names_that_are_not_recognised_are_noted(tmp_path: Path, out: Settings) 
     (note,) = engine.analyze([path], out).notes
     assert "not recognised: objektiv, heldout_obj" in note
     assert not engine.analyze([path], Settings(out=out.out, plots=False, map={"objektiv": "train_loss"})).notes
+
+
+def test_the_last_error_of_a_crash_is_in_the_result(tmp_path: Path, out: Settings) -> None:
+    lines = [f"step {row['step']} loss {row['loss']:.4f}" for row in rows(range(1, 300))]
+    lines += [
+        "Traceback (most recent call last):",
+        '  File "a.py", line 7, in main',
+        "IndexError: index 3 is out of range",
+    ]
+    (tmp_path / "train.log").write_text("\n".join(lines) + "\n")
+    (run,) = engine.analyze([tmp_path / "train.log"], out).runs
+    assert run.ended == "crashed"
+    assert run.failure is not None
+    assert run.failure.text == "IndexError: index 3 is out of range"
+    assert "IndexError" in (out.out / "train.log" / "report.md").read_text()
+
+
+def test_a_file_given_by_name_that_holds_nothing_is_named(tmp_path: Path, out: Settings) -> None:
+    (tmp_path / "notes.txt").write_text("hello\n")
+    result = engine.analyze([log(tmp_path / "a"), tmp_path / "notes.txt"], out)
+    assert [Path(entry.path).name for entry in result.unread] == ["notes.txt"]
+    assert any("notes.txt: not read: text without recognisable metrics" in note for note in result.notes)
+    (tmp_path / "a" / "notes.txt").write_text("hello\n")
+    assert not engine.analyze([tmp_path / "a"], out).unread, "in a folder it is one file among many"
+
+
+def test_a_name_of_map_that_no_run_logs_is_named(tmp_path: Path, out: Settings) -> None:
+    log(tmp_path / "a")
+    known = {"loss": "train_loss", "step": "step"}
+    assert not engine.analyze([tmp_path / "a"], replace(out, map=known)).notes
+    (note,) = engine.analyze([tmp_path / "a"], replace(out, map=known | {"los": "val_loss"})).notes
+    assert note == "--map los=val_loss changes nothing: no series is named so; did you mean loss?"

@@ -56,8 +56,10 @@ def gate(
 
     policy = policies.Policy.of(settings)
     with options.progress_bar(show=not (quiet or no_progress)) as progress:
-        results = inputs.results_of(paths, settings, progress)
-    decision = policies.judge(results, policy, settings)
+        found = inputs.results_of(paths, settings, progress)
+    results = found.results
+    options.notes((note for note in found.notes if ": not read: " not in note), quiet=quiet)
+    decision = policies.judge(results, policy, settings, found.unread)
     output.write_files(targets, None, results, fail_on=policy.fail_on)
     if form is Format.TABLE:
         _print(decision, results, policy, quiet)
@@ -81,11 +83,17 @@ def _print(decision: Decision, results: Sequence[RunResult], policy: Policy, qui
     if quiet:
         return
     runs = plural(len(results), "run")
+    failed = len({violation.run for violation in decision.violations})
+    count = plural(len(decision.violations), "violation")
     if decision.blind:
-        print(f"gate: could not judge {plural(len({b.run for b in decision.blind}), 'run')} of {len(results)}")
+        names = {blind.run for blind in decision.blind}
+        judged = {result.run for result in results}
+        unjudged, unread = len(names & judged), len(names - judged)
+        parts = [f"could not judge {unjudged} of {runs}"] if unjudged or not unread else []
+        parts += [f"could not read {plural(unread, 'file')}"] if unread and any(names - judged) else []
+        parts += [f"{count} in {failed} of {runs}"] if failed else []
+        print(f"gate: {'; '.join(parts)}")
     elif decision.violations:
-        failed = len({violation.run for violation in decision.violations})
-        count = plural(len(decision.violations), "violation")
         print(f"gate: failed, {count} in {failed} of {runs}")
     else:
         print(f"gate: passed, {runs} without an incident of severity {policy.fail_on} or above")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from trainforensics.errors import UsageError
 if TYPE_CHECKING:
     from trainforensics.config import Settings
     from trainforensics.engine import Progress
-    from trainforensics.model import Index, RunResult
+    from trainforensics.model import Index, RunResult, Skipped
     from trainforensics.store.reader import StoredRun
 
 DIFF_FOLDER = ".diff"
@@ -32,18 +32,28 @@ def saved_results(path: Path) -> tuple[Index | None, tuple[RunResult, ...], Path
     return *json.load(path), path if path.is_dir() else path.parent
 
 
-def results_of(paths: Sequence[Path], settings: Settings, progress: Progress | None) -> tuple[RunResult, ...]:
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Results to hold against a policy, files given by name that added nothing, and remarks for the user."""
+
+    results: tuple[RunResult, ...]
+    unread: tuple[Skipped, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def results_of(paths: Sequence[Path], settings: Settings, progress: Progress | None) -> Judged:
     """Results to judge: saved ones as they are, logs analysed now (without figures)."""
     from trainforensics.report import json  # noqa: PLC0415
 
     saved = [path for path in paths if json.is_saved_result(path)]
     logs = [path for path in paths if path not in saved]
-    results = [result for path in saved for result in saved_results(path)[1]]
-    if logs:
-        from trainforensics import engine  # noqa: PLC0415  (heavy; a saved result needs none of it)
+    results = tuple(result for path in saved for result in saved_results(path)[1])
+    if not logs:
+        return Judged(results)
+    from trainforensics import engine  # noqa: PLC0415  (heavy; a saved result needs none of it)
 
-        results += engine.analyze(logs, settings, progress).runs
-    return tuple(results)
+    found = engine.analyze(logs, settings, progress)
+    return Judged((*results, *found.runs), found.unread, found.notes)
 
 
 def stored_run(path: Path, settings: Settings, progress: Progress | None) -> StoredRun:

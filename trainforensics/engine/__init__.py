@@ -28,6 +28,7 @@ __all__ = ["STORE", "ImportResult", "Progress", "Result", "analyze", "import_pat
 _POINTS_PER_JOB = 2_000_000  # below this a further process costs more (start-up about 0.7 s) than it saves
 _BYTES_PER_JOB = 64 << 20
 _RUNS_PER_JOB, _DRAWN_RUNS_PER_JOB = 40, 8  # judging a small run takes about 0.05 s, drawing it 0.3 s
+_NOTED = 5  # files that are named one by one
 _URGENCY = {"failed": 0, "unstable": 1, "undecided": 2, "stable": 3}
 
 Progress = Callable[[str, int, int], None]
@@ -39,7 +40,8 @@ R = TypeVar("R")
 class Result:
     """What one analysis found: the index, the result of each run analysed now, and remarks for the user.
 
-    `everything`: the results of all runs in the index, those kept from an earlier analysis included.
+    `everything`: the results of all runs in the index, those kept from an earlier analysis included. `unread`: files
+    given by name that added nothing.
     """
 
     index: Index
@@ -47,6 +49,7 @@ class Result:
     everything: tuple[RunResult, ...]
     out: Path
     notes: tuple[str, ...] = ()
+    unread: tuple[Skipped, ...] = ()
 
     @property
     def undecided(self) -> bool:
@@ -87,8 +90,34 @@ def _analyze(given: Sequence[Path], imported: ImportResult, settings: Settings, 
     index = Index(tool, tuple(map(output.entry, everything)), cross, STORE, imported.skipped)
     output.write_index(settings.out, index, everything)
     older = [f"{plural(len(earlier.kept), 'older run')} kept in {settings.out}"] if earlier.kept else []
-    notes = (*imported.notes, *_failures(results), *earlier.notes, *older, *mapping.hints(results))
-    return Result(index, tuple(results), tuple(everything), settings.out, notes)
+    unread = _unread(given, imported.skipped)
+    names = {name for folder in imported.runs for name in _names_of(StoredRun(folders[folder]))}
+    notes = (
+        *imported.notes,
+        *(f"{entry.path}: not read: {one_line(entry.reason)}" for entry in unread[:_NOTED]),
+        *([f"and {len(unread) - _NOTED} more files not read"] if len(unread) > _NOTED else []),
+        *mapping.unmatched(settings.map, names),
+        *_failures(results),
+        *earlier.notes,
+        *older,
+        *mapping.hints(results),
+    )
+    return Result(index, tuple(results), tuple(everything), settings.out, notes, unread)
+
+
+def _unread(given: Iterable[Path], skipped: Iterable[Skipped]) -> tuple[Skipped, ...]:
+    """Files given by name that could not be read or say nothing that is used; copies of others are none of them."""
+    named = {one_line(str(path)) for path in given if path.is_file()}
+    return tuple(e for e in skipped if one_line(e.path) in named and not e.reason.startswith("repeats "))
+
+
+def _names_of(run: StoredRun) -> Iterator[str]:
+    """What --map can name in a run: its series, its step axis, the columns of its manifest."""
+    yield run.axis.name
+    yield from (stored.series.name for stored in run.series)
+    batches = run.batches()
+    if batches is not None:
+        yield from batches.collect_schema().names()
 
 
 def _failures(results: Iterable[RunResult]) -> Iterator[str]:

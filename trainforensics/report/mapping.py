@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import difflib
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from trainforensics import roles
 from trainforensics.model import RunResult
 from trainforensics.report.text import one_line
 
@@ -43,3 +45,18 @@ def hints(results: Iterable[RunResult]) -> list[str]:
         f"{one_line(runs[0])}{f' and {len(runs) - 1} more' if len(runs) > 1 else ''}: {hint(names)}"
         for names, runs in by_names.items()
     ]
+
+
+def unmatched(mapped: Mapping[str, str], names: Collection[str]) -> list[str]:
+    """A line on each name of --map that no run logs, with those that come near or exist."""
+    unknown = [key for key in mapped if not any(roles.is_named(key, name) for name in names)]
+    return [f"--map {one_line(key)}={mapped[key]} changes nothing: {_no_such(key, names)}" for key in unknown]
+
+
+def _no_such(key: str, names: Collection[str]) -> str:
+    near = difflib.get_close_matches(key, names, n=3)
+    if near:
+        return f"no series is named so; did you mean {', '.join(map(one_line, near))}?"
+    known = sorted(names)
+    more = f" and {len(known) - MAX_NAMES} more" if len(known) > MAX_NAMES else ""
+    return f"no series is named so; there are {', '.join(map(one_line, known[:MAX_NAMES]))}{more}"
