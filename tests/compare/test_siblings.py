@@ -105,6 +105,16 @@ def test_twins_whose_gap_grows_to_the_end_are_nondeterminism_of_the_worse() -> N
         assert any("precision: fp8 here, bf16 there" in row.text for row in departed.incident.evidence)
 
 
+def test_twins_equal_to_the_last_digit_that_part_at_once_drew_other_data() -> None:
+    shared, other = FALL + noise(1), FALL + noise(2)
+    parted = np.where(np.arange(N) < 192, shared, other)
+    (departed,) = found(run("x/a", shared), run("x/b", parted))
+    assert (departed.run, departed.incident.kind, departed.incident.onset_step) == ("x/b", "nondeterminism", 193)
+    rounding = 1e-7 * np.exp(np.clip(np.arange(N) - 192, 0, 120) / 8)  # grows e-fold in 8 steps, up to the noise
+    drifted = np.where(np.arange(N) < 192, shared, shared + rounding * noise(3))
+    assert not found(run("x/a", shared), run("x/b", drifted))
+
+
 def test_differences_that_stay_within_noise_are_nothing() -> None:
     shared = FALL + noise(1)
     drift = np.cumsum(noise(5, 0.0003))  # the twin's own rounding, far below the noise of the loss

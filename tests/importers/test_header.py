@@ -57,6 +57,23 @@ def test_one_line_of_few_numbers_or_without_a_telling_name_is_none(tmp_path: Pat
     assert sniff(table, write(tmp_path / "weights.csv", ",".join(["0.5"] * 40))) == 0.0
 
 
+def test_a_list_on_one_line_is_a_column(tmp_path: Path) -> None:
+    values = [3 - i / 8 for i in range(12)]
+    path = write(tmp_path / "loss_log.txt", f"{values}\n")
+    assert sniff(table, path) > 0.3
+    assert read(table, path).series["loss"].numbers.tolist() == values
+
+
+def test_one_column_below_its_name(tmp_path: Path) -> None:
+    values = [3 - i / 8 for i in range(12)]
+    text = "\n".join(map(str, values))
+    path = write(tmp_path / "curve.csv", f"loss\n{text}\n")
+    assert sniff(table, path) > 0.3
+    found = read(table, path)
+    assert (found.axis, found.series["loss"].numbers.tolist()) == (Axis("row", "row"), values)
+    assert sniff(table, write(tmp_path / "other.csv", f"price\n{text}\n")) == 0.0
+
+
 def test_names_of_two_words_over_aligned_columns(tmp_path: Path) -> None:
     text = "      Iter       Train Loss   Remaining Time \n"
     text += "".join(f"{i:10d} {3 - i / 8:16.4f} {2 - i / 100:15.2f}s\n" for i in range(1, 9))

@@ -75,6 +75,26 @@ def test_a_part_of_the_loss_given_more_weight_by_plan_is_structure() -> None:
     assert loss_events(make_signals({"train_loss": loss, "loss_weight": np.full(n, 0.1)}))
 
 
+def test_a_jump_where_the_stage_moves_on_is_announced() -> None:
+    n = 600
+    stage = (np.arange(n) // 200).astype(float)
+    loss = healthy(n)
+    for at in (200, 400):
+        loss = burst(loss, at, 3.0, decay=20)
+    assert [event.onset_step for event in loss_events(make_signals({"train_loss": loss}))] == [201, 401]
+    assert loss_events(make_signals({"train_loss": loss, "stage": stage})) == ()
+    assert len(loss_events(make_signals({"train_loss": loss, "stage": np.arange(n) // 2.0}))) == 2  # a plain count
+
+
+def test_the_way_back_from_a_dip_is_no_divergence() -> None:
+    loss = 2 + 0.1 * np.random.default_rng(0).normal(size=600)
+    loss[400:440] -= 1.7
+    assert loss_events(make_signals({"train_loss": loss})) == ()
+    learnt = healthy(600)
+    learnt[400:] += 3.0
+    assert [event.lasting for event in loss_events(make_signals({"train_loss": learnt}))] == [True]
+
+
 def test_where_a_reward_is_maximised_the_loss_may_climb_but_not_leap() -> None:
     n = 1200
     reward = np.linspace(0, 1, n)

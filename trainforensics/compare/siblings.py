@@ -44,6 +44,7 @@ AGREES = 1.25  # evaluations nearer than this factor are not scaled
 SHARED = 0.5  # noise of the difference in that of independent runs; 1 where they share nothing
 BEGUN, VISIBLE = 0.5, 2.0  # noise widths: where the gap counts from, and what it must reach at the end
 GROWS = 1.5  # the gap at the end in that halfway from the parting
+AT_ONCE = 0.2  # of the noise of a difference; the median difference of independent runs is 0.67 of it
 TOGETHER = 0.1  # share of the common points before the parting
 
 _FACTORS = re.compile(r"accum|world_size|num_gpus|num_devices|n_gpu|batch_size", re.IGNORECASE)
@@ -227,6 +228,9 @@ def _parted(
     step, mine, theirs = _common(a.curve("train_loss"), b.curve("train_loss"))
     if len(step) < FEWEST_TWIN:
         return None
+    sudden = _sudden_parting(mine, theirs)
+    if sudden is not None:
+        return b.run, _parted_at(b, a, step, mine, theirs, sudden)
     gap = _growing_gap(mine, theirs)
     if gap is None:
         return None
@@ -259,6 +263,46 @@ def _parted(
             Evidence(curve.name, int(step[-1]), *ends, f"gap at the end {ends[0] - ends[1]:.3g}"),
             *_machine_rows(a, b),
         ),
+    )
+
+
+def _parted_at(b: Signals, a: Signals, step: Ints, mine: Floats, theirs: Floats, at: int) -> Finding:
+    """Runs that were equal to the last digit and differ by their whole noise from one point to the next."""
+    curve, (onset, before) = b.curve("train_loss"), (int(step[at]), int(step[at - 1]))
+    name = "the loss" if curve is None else curve.name
+    return Finding(
+        kind="nondeterminism",
+        series=name,
+        role="train_loss",
+        onset_step=onset,
+        onset_interval=(before, onset),
+        recovery="unrecovered",
+        confidence=0.9 if a.config and b.config else 0.75,
+        scope=Scope(sibling=a.run),
+        summary=(
+            f"{name} equals that of {_short(a)} to the last digit up to step {before} and differs by its whole noise "
+            f"from step {onset} on: other data or another random state, not rounding"
+        ),
+        evidence=(
+            Evidence(name, onset, float(theirs[at]), float(mine[at]), f"equal at all {at} points before"),
+            *_machine_rows(a, b),
+        ),
+    )
+
+
+def _sudden_parting(a: Floats, b: Floats) -> int | None:
+    """Index of the first difference of runs equal until then, where it is at once as large as their noise: rounding
+    errors grow over many steps."""
+    differ = np.flatnonzero(a != b)
+    at = int(differ[0]) if len(differ) else len(a)
+    if at < max(TOGETHER * len(a), FEWEST_TWIN // 2) or len(a) - at < FEWEST_TWIN // 2 or np.ptp(a[:at]) == 0:
+        return None
+    near = slice(at, at + FEWEST_PART)
+    whole = math.hypot(point_noise(a), point_noise(b))
+    return (
+        at
+        if np.median(np.abs(a[near] - b[near])) > AT_ONCE * whole and _shared_noise(a[at:], b[at:]) > SHARED
+        else None
     )
 
 

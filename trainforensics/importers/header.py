@@ -23,6 +23,9 @@ _MOST_ABOVE = 50
 _FEWEST_ROWS = 8  # of a table without header: fewer numbers may be anything
 _COUNTED = "step"
 NAMELESS = "column_"  # what a column without a name is called, with its number behind
+_COMMENTS = ("#", "%")
+_LIST = re.compile(r"\s*\[([-+.\d][^\[\]{}\"]*)\]?\s*$")  # one JSON array of numbers, perhaps cut off
+_BREAKS = re.compile(r"[,;\s]")
 _WORD = re.compile(r"\S+")
 _WIDE = re.compile(r"\S+(?: \S+)*")
 # Words of a file's name that do not say what it holds.
@@ -57,12 +60,16 @@ def shape_of(data: bytes, name: str, options: Mapping[str, str]) -> Shape | None
     above = 0
     while above < min(len(lines), _MOST_ABOVE) and (not lines[above].strip() or lines[above].startswith("#")):
         above += 1
+    if len(lines) == 1 and (values := _LIST.match(lines[0])):
+        lines[0] = values[1]
     if above >= len(lines) or lines[above].lstrip()[:1] in {"{", "[", "<"}:
         return None
     if above and lines[above - 1].startswith("#") and _is_numeric(lines[above]):
         above -= 1
-        lines[above] = " " + lines[above][1:]
-    return _with_header(lines, above) or _without_header(lines, above, name, options)
+    if lines[above][:1] in _COMMENTS:
+        lines[above] = " " + lines[above][1:].rstrip()
+    found = _with_header(lines, above) or _one_column(lines, above, options)
+    return found or _without_header(lines, above, name, options)
 
 
 def by_place(line: str, spans: Sequence[tuple[int, int]]) -> list[str]:
@@ -102,6 +109,16 @@ def _with_header(lines: Sequence[str], above: int) -> Shape | None:
     if spans and sum(len(row) > len(header) or _repeats(row, header) for row in body) > len(body) // 10:
         return None  # running text
     return Shape(delimiter, header, body, above + 1, spans)
+
+
+def _one_column(lines: Sequence[str], above: int, options: Mapping[str, str]) -> Shape | None:
+    """A number a line below a line that names a metric."""
+    header, numbers = lines[above].strip(), [line.strip() for line in lines[above + 1 : above + _LINES] if line.strip()]
+    if len(numbers) < _FEWEST_ROWS or not all(is_number(text) and not _BREAKS.search(text) for text in numbers[:-1]):
+        return None
+    if is_number(header) or roles.resolve(header, options).role is None:
+        return None
+    return Shape("\t", [header], [[text] for text in numbers], above + 1)
 
 
 def _repeats(row: Sequence[str], header: Sequence[str]) -> bool:

@@ -194,7 +194,8 @@ class _Csv:
             self.warnings.append(ReadWarning("no-header", f"line {line}", message))
         self.delimiter, self.header, self.spans = shape.delimiter, shape.header, shape.spans
         if shape.across:
-            data, self.delimiter = b"\n".join(data.replace(self.delimiter.encode(), b" ").split()), ","
+            values = data.strip().strip(b"[]").replace(self.delimiter.encode(), b" ")
+            data, self.delimiter = b"\n".join(values.split()), ","
         body = data.split(b"\n", shape.lines)
         return body[-1] if len(body) == shape.lines + 1 else b"", line + shape.lines
 

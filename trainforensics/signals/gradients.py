@@ -10,7 +10,8 @@ import numpy as np
 from trainforensics.model import Recovery, Series
 from trainforensics.signals.curve import Curve, Floats
 from trainforensics.signals.departure import knee
-from trainforensics.signals.excursions import Excursion, excursions
+from trainforensics.signals.excursions import excursions
+from trainforensics.signals.measure import Excursion
 from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.run import Signals
 from trainforensics.signals.stretches import at_steps, lasting_start, middle

@@ -7,22 +7,25 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from trainforensics.model import Evidence, Finding, NotApplicable, Recovery
-from trainforensics.signals.curve import Curve
+from trainforensics.signals.curve import Curve, Floats
 from trainforensics.signals.evaluations import condense, earlier_wobble, sustained_rise
-from trainforensics.signals.excursions import MIN_POINTS, Excursion, absurd_falls, excursions, leap_at_start
+from trainforensics.signals.excursions import MIN_POINTS, absurd_falls, excursions, leap_at_start
+from trainforensics.signals.measure import Excursion
 from trainforensics.signals.precursors import RISING, companions, excursions_of, precursors
 from trainforensics.signals.run import Signals
 from trainforensics.signals.structure import MEAN_POINTS, mean_so_far, ramps
 from trainforensics.signals.task import adversarial, is_distance, rewarded
 
 # What the loss kinds look at beside the loss; declared by each of them, since derived signals are shared.
-USES = (*RISING, "learning_rate", "loss_scale", "loss_weight", "reward")
+USES = (*RISING, "learning_rate", "loss_scale", "loss_weight", "reward", "stage")
 RANGE_DECADES = 2.0  # no warm-up lasts for the whole run, and none starts at a hundredth and grows by a factor
 RESTART_POINTS = 32  # logged points before a rise in which a restart of the learning rate explains it
 REWEIGHTED = 0.1  # of the largest weight: by less no loss changes its course
 # Of a climb to the end of the log: points, standard errors, p-value, share of the level, multiples of earlier wobbles.
 SLOW_POINTS, SLOW_Z, SLOW_P, SLOW_SIZE, SLOW_WOBBLE = 5, 8.0, 1e-3, 0.1, 3.0
 MOST_SURE = 20.0  # noise widths that a few smooth points can prove
+FEWEST_STAGE = 4  # logged points of a stage, of a dip
+DIP_LOW, DIP_HIGH, USUAL = 0.3, 0.6, 0.75  # of the jump: what is down, what is up; share of the points before it
 STEP_POINTS = 2  # the same for a burst
 CURE = 1.3  # a learning rate back at up to this factor of one that the run knows is no news
 
@@ -117,6 +120,7 @@ def slow_rise(curve: Curve) -> Excursion | None:
         onset=onset,
         knee=onset,
         peak=peak,
+        half=len(curve) - 1,
         end=len(curve) - 1,
         rise=max(peak - onset, 1),
         height=height,
@@ -134,7 +138,35 @@ def _constructed(signals: Signals, curve: Curve, event: LossEvent) -> bool:
     finite = curve.only_finite()
     if event.excursion.onset < MEAN_POINTS and mean_so_far(finite.value):
         return True
+    if event.sudden and announced(signals, event.before_step, event.onset_step):
+        return True
+    if event.sudden and event.lasting and ends_dip(finite.value, event.excursion):
+        return True
     return not event.sudden and (rewarded(signals) or bool(ramps(finite)) or _reweighted(signals, event))
+
+
+def announced(signals: Signals, before: int, step: int) -> bool:
+    """Whether a counter of stages (folds, rounds, difficulties) moves on between two logged steps: a change by plan."""
+    for stage in signals.curves("stage"):
+        changes = np.flatnonzero(np.diff(stage.value)) + 1
+        if 0 < len(changes) <= len(stage) / FEWEST_STAGE:
+            moved = (stage.step[changes] >= before) & (stage.step[changes - 1] <= step)
+            if np.any(moved):
+                return True
+    return False
+
+
+def ends_dip(value: Floats, e: Excursion) -> bool:
+    """Whether the loss only comes back to where it had been nearly all along, after a fall as sudden as the jump."""
+    if not np.isfinite(e.before + e.after) or e.after <= e.before:
+        return False
+    low, high = e.before + DIP_LOW * (e.after - e.before), e.before + DIP_HIGH * (e.after - e.before)
+    above = np.flatnonzero(value[: e.onset] > high)
+    if not len(above) or e.onset - above[-1] < FEWEST_STAGE:
+        return False
+    fell = int(above[-1]) + 1
+    sudden = bool(np.any(value[fell : fell + FEWEST_STAGE] < low))
+    return sudden and fell > e.onset - fell and float(np.mean(value[:fell] > high)) > USUAL
 
 
 def _reweighted(signals: Signals, event: LossEvent) -> bool:

@@ -367,6 +367,7 @@ def _gradients(signals: Signals, losses: list[_Bad], known: list[Episode]) -> li
         mask = _own_faults(signals, curve, mask, losses)
         if mask.any():
             bad.append(_Bad(curve, mask))
+    bad += _second_losses(signals, losses, known)
     if not bad:
         return []
     bad.sort(key=lambda entry: (int(entry.curve.step[entry.first]), entry.curve.series.layer is not None))
@@ -384,6 +385,21 @@ def _gradients(signals: Signals, losses: list[_Bad], known: list[Episode]) -> li
             tuple((entry.curve.series, int(entry.curve.step[entry.first])) for entry in bad[1:9]),
         )
     ]  # fmt: skip
+
+
+def _second_losses(signals: Signals, losses: list[_Bad], known: list[Episode]) -> list[_Bad]:
+    """Further losses that die while the one that speaks lives on, unless a NaN of that one entered their average."""
+    found = []
+    for curve in loss_like(signals):
+        start = lasting_start(~curve.finite)
+        if start is None or start < MIN_ROWS or len(curve) - start < MIN_LIFE:
+            continue
+        if any(curve.series == bad.curve.series or bad.mask.any() for bad in losses):
+            continue
+        mask = (np.arange(len(curve)) >= start) & ~_claimed(signals, curve.step, losses, known)
+        if mask[start]:
+            found.append(_Bad(curve, mask))
+    return found
 
 
 def _claimed(signals: Signals, step: Ints, losses: list[_Bad], known: list[Episode]) -> Bools:

@@ -9,7 +9,8 @@ import numpy as np
 
 from trainforensics.signals.curve import Curve, Floats
 from trainforensics.signals.departure import departure, knee
-from trainforensics.signals.excursions import Excursion, excursions
+from trainforensics.signals.excursions import excursions
+from trainforensics.signals.measure import Excursion
 from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.run import Signals
 from trainforensics.signals.trend import moving_median

@@ -8,7 +8,8 @@ import numpy as np
 
 from trainforensics.model import Evidence, Precursor
 from trainforensics.signals.curve import Curve
-from trainforensics.signals.excursions import Excursion, excursions
+from trainforensics.signals.excursions import excursions
+from trainforensics.signals.measure import Excursion
 from trainforensics.signals.noise import resolution, robust_sigma
 from trainforensics.signals.run import Signals
 

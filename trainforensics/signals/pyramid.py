@@ -17,6 +17,7 @@ MIN_COMPANION = 3.0  # what stands out together with a higher burst, above a gap
 # How often a healthy run may show such a gap at a scale: coarse medians cannot be heavy-tailed by themselves.
 CHANCE = {1: 0.01, 2: 0.01}
 PLAIN_CHANCE = 0.2  # the same in steady noise whose bulk is normal: such noise does not reach six widths at all
+ROUNDED = 1 - 1e-9  # a bar that was computed from a height must not exclude it by its last digit
 MIN_JUMP = 6.0  # the same for the difference of two levels, in standard errors
 FEWEST_BLOCKS = 20  # four levels of five
 WANDER_SCALE, WANDER_BLOCKS = 8, 64  # scales from the one on, with at least so many blocks, show slow wandering
@@ -125,4 +126,4 @@ def _stretches(z: Floats, bar: float) -> list[tuple[int, int]]:
     heights = np.maximum.reduceat(z[at], starts)
     first, last = at[starts], at[np.append(starts[1:], len(at)) - 1]
     order = np.argsort(-heights, kind="stable")
-    return [(int(first[i]), int(last[i]) + 1) for i in order if heights[i] >= bar]
+    return [(int(first[i]), int(last[i]) + 1) for i in order if heights[i] >= bar * ROUNDED]

@@ -10,8 +10,8 @@ from typing import Any
 from trainforensics.signals.curve import Curve
 from trainforensics.signals.run import Signals
 
-TOKEN_ROLES = ("tokens_seen", "tokens_per_sec", "seq_len")
-TOKEN_WORDS = ("ppl", "perplexity", "lm loss", "lm_loss", "bpb", "token")
+TOKEN_ROLES = ("tokens_seen", "tokens_per_sec")  # of them those whose names speak of tokens, not of samples
+TOKEN_WORDS = ("ppl", "perplexity", "lm loss", "lm_loss", "bpb", "tok", "wps")
 VOCABULARY = ("vocab_size", "padded_vocab_size", "n_vocab", "num_classes", "num_labels")
 ADVERSARIAL = frozenset({"g", "gen", "generator", "d", "disc", "discriminator", "critic", "adv", "adversarial", "gan"})
 OTHER_LOSSES = ADVERSARIAL | {"sum", "value", "critic", "vf", "td", "q", "mse", "rmse", "mae", "huber", "l1", "l2"}
@@ -22,7 +22,7 @@ LARGEST_VOCABULARY = 300_000  # of the tokenisers in use; ln of it is 12.6
 def per_token(signals: Signals) -> bool:
     """Whether the log speaks of tokens: throughput or counts of them, perplexity, a vocabulary or a stage of
     pre-training in the configuration."""
-    if any(signals.has(role) for role in TOKEN_ROLES) or vocabulary(signals) is not None:
+    if vocabulary(signals) is not None:
         return True
     if any(key in ("stage", "task") and str(value).lower() in PRETRAINING for key, value in _leaves(signals.config)):
         return True

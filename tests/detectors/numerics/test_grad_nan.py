@@ -130,3 +130,21 @@ def test_what_is_often_so_begins_with_the_first_row() -> None:
     outcome = grad_nan.detect(make_signals({"train_loss": LOSS, "grad_norm": nan_at(0, *range(5, N, 6))}), {})
     assert isinstance(outcome, Fired)
     assert outcome.findings[0].onset_step == 1
+
+
+def test_a_second_loss_that_dies_while_the_first_lives_is_told() -> None:
+    second = LOSS.copy()
+    second[300:] = np.nan
+    curves = [make_curve(LOSS, "train_loss", name="loss"), make_curve(second, "train_loss", name="train_loss")]
+    outcome = grad_nan.detect(make_signals(curves), {})
+    assert isinstance(outcome, Fired)
+    (found,) = outcome.findings
+    assert (found.series, found.onset_step, found.recovery) == ("train_loss", 301, "ongoing")
+    assert "while the training loss (loss) stays finite" in found.summary
+
+
+def test_an_average_that_keeps_the_one_nan_of_the_loss_is_no_second_fault() -> None:
+    loss, mean = LOSS.copy(), LOSS.copy()
+    loss[300], mean[300:] = np.nan, np.nan
+    curves = [make_curve(loss, "train_loss", name="loss"), make_curve(mean, "train_loss", name="avg_loss")]
+    assert not isinstance(grad_nan.detect(make_signals(curves), {}), Fired)

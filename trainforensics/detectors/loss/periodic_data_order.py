@@ -33,7 +33,7 @@ from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.curve import Floats
-from trainforensics.signals.excursions import Excursion
+from trainforensics.signals.measure import Excursion
 from trainforensics.signals.periodic import Cycle, Period, cycle_since, period
 from trainforensics.signals.precursors import excursions_of
 from trainforensics.signals.restarts import restarts

@@ -37,10 +37,12 @@ META = Meta(kind=KINDS["grad-nan"], uses=("*",))
 
 def detect(signals: Signals, params: Params) -> Outcome:  # noqa: ARG001
     """Report gradients that were not finite beside a finite loss."""
+    found = [e for e in nonfinite(signals) if e.kind == "grad-nan" and not _outgrown(signals, e)]
+    if found:
+        return Fired(tuple(_finding(signals, e) for e in found))
     if not any(signals.has(role) for role in STATE_ROLES):
         return NotApplicable("no gradient norm is logged", "the gradient norm before clipping")
-    found = [e for e in nonfinite(signals) if e.kind == "grad-nan" and not _outgrown(signals, e)]
-    return Fired(tuple(_finding(signals, e) for e in found)) if found else Clear()
+    return Clear()
 
 
 def _outgrown(signals: Signals, episode: Episode) -> bool:
@@ -58,5 +60,7 @@ def _finding(signals: Signals, episode: Episode) -> Finding:
         where = f"from step {first} to the end of the log"
     else:
         where = f"at step {first}" if times == 1 else f"{times} times between steps {first} and {episode.onsets[-1]}"
-    text = f"{episode.series.name} is {name_of(episode)} {where} while the training loss stays finite."
+    primary = signals.curve("train_loss")
+    beside = f"the training loss ({primary.name})" if primary is not None else "the training loss"
+    text = f"{episode.series.name} is {name_of(episode)} {where} while {beside} stays finite."
     return finding(signals, episode, 0.9 if signals.has("train_loss") else 0.7, text)

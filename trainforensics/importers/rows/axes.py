@@ -21,7 +21,8 @@ from trainforensics.roles import resolve
 
 # Names of step columns in the order of trust. The last path component counts; what leads it must be a neutral folder.
 _STEPS: tuple[tuple[str, ...], ...] = (
-    ("global_step", "globalstep", "global_steps", "global_iter", "global_iteration"),
+    ("global_step", "globalstep", "global_steps", "global_iter", "global_iteration", "total_step", "total_steps",
+     "total_iter", "total_iters", "total_iterations"),
     ("step", "steps", "train_step", "training_step", "train_steps", "current_steps", "current_step", "opt_step",
      "optimizer_step", "optimizer_steps", "step_num", "num_steps", "max_steps"),
     ("total_timesteps", "timesteps", "timestep", "timesteps_total", "num_timesteps", "env_step", "env_steps",
