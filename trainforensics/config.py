@@ -107,7 +107,8 @@ def _environment() -> dict[str, Any]:
         if key == name or key in _NOT_SETTINGS:
             continue
         if key.lower() not in known:
-            raise UsageError(f"environment variable {name}: no such setting; {_hint(key.lower(), sorted(known))}")
+            names = sorted(ENV_PREFIX + setting.upper() for setting in known)
+            raise UsageError(f"environment variable {name}: no such setting; {_hint(name, names)}")
         found[key.lower()] = value
     return found
 

@@ -342,7 +342,7 @@ def _guess(head: Head) -> str:
         return "JSON without recognisable metrics"
     if text.count(",") > 3 * text.count("\n"):
         return "table without recognisable metrics"
-    return "text without recognisable metrics"
+    return "text without recognisable metrics; lines such as `step 10 loss 2.31` are read"
 
 
 def _text(name: str) -> str:

@@ -105,3 +105,14 @@ def test_nothing_in_common_cannot_be_judged() -> None:
         compare(run(loss(1)), make_signals({"train_loss": loss(1)}, step=STEP + 10_000))
     with pytest.raises(CannotJudgeError, match="no common series"):
         compare(make_signals([make_curve(loss(1), None, name="x")]), run(loss(1)))
+
+
+def test_a_logged_rate_that_differs_is_no_same_configuration() -> None:
+    def run(rate: float, seed: int) -> Signals:
+        loss = 2 + np.exp(-np.arange(300) / 50) + np.random.default_rng(seed).normal(0, 0.02, 300)
+        return make_signals({"train_loss": loss, "learning_rate": np.full(300, rate)}, config={"batch": 8})
+
+    found = compare(run(1e-3, 1), run(3.0, 2))
+    assert "same configuration" not in found.summary
+    assert "logged settings differ: learning_rate (B is 3000 times A)" in found.summary
+    assert "same configuration" in compare(run(1e-3, 1), run(1e-3, 2)).summary

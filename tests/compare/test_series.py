@@ -201,3 +201,21 @@ def test_shifting_both_runs_shifts_the_parting(seed: int, shift: int) -> None:
     assert plain is not None
     assert moved is not None
     assert moved.step == plain.step + shift
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_curves_that_each_go_their_own_way_are_no_multiples(seed: int) -> None:
+    stuck = 1.5 + np.random.default_rng(seed).normal(0, 0.15, N)
+    falling = 0.5 + np.exp(-STEP / 60) + np.random.default_rng(seed + 9).normal(0, 0.15, N)
+    found = compared(falling, stuck)
+    assert found.relation == "parted"
+    assert "times" not in found.text
+
+
+def test_values_are_given_as_they_are_logged() -> None:
+    a, b = loss(1), 2.7 * loss(2)
+    b[849:] += 3
+    found = compared(a, b)
+    assert found.relation == "scaled"
+    assert found.parted is not None
+    assert found.parted.b == b[np.searchsorted(STEP, found.parted.step)]

@@ -71,8 +71,8 @@ def test_when_says_how_far_an_incident_reached(incident: Incident, shown: str) -
 
 
 def test_cost_says_what_the_log_allows() -> None:
-    assert text.cost(make_incident()) == "-"
-    assert text.cost(make_incident(cost=Cost(1, None, 61.0))) == "1 step, 1 min 1 s"
+    assert text.cost(make_incident(), "step") == "-"
+    assert text.cost(make_incident(cost=Cost(1, None, 61.0)), "epoch") == "1 epoch, 1 min 1 s"
 
 
 def test_labels_and_places_are_words() -> None:

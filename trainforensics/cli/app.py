@@ -117,11 +117,11 @@ def _is_usage(error: BaseException) -> bool:
 def _show_usage(error: BaseException) -> None:
     context = getattr(error, "ctx", None)
     message = error.format_message() if hasattr(error, "format_message") else str(error)
-    if context is not None and not message:
+    if context is not None and (not message or message.startswith("Usage: ")):  # no command at all: the help is it
         print(context.get_help(), file=sys.stderr)
         return
     hint = f" (try {context.command_path} --help)" if context is not None else ""
-    _say(f"{message}{hint}")
+    _say(f"{message.replace('Value error, ', '').rstrip('.')}{hint}")
 
 
 def _hang_up() -> int:

@@ -15,6 +15,7 @@ SCHEDULED = frozenset(
     {"learning_rate", "weight_decay", "momentum", "beta2", "batch_size", "world_size", "gradient_accumulation"}
     | {"epoch", "tokens_seen", "loss_scale", "sampling_ratio"}
 )
+COUNTS = frozenset({"epoch", "tokens_seen", "loss_scale"})  # of SCHEDULED, what follows from the run
 LOSSES = ("train_loss", "val_loss", "val_metric", "reward", "grad_norm")
 MACHINE = frozenset(
     {"tokens_per_sec", "step_time", "mfu", "gpu_util", "gpu_memory", "host_memory", "gpu_temperature", "gpu_clock"}

@@ -10,7 +10,7 @@ import polars as pl
 from trainforensics.blame.described import setting
 from trainforensics.blame.sampler import SYNONYMS
 from trainforensics.compare.data import compare_data
-from trainforensics.compare.pairing import LEADING, MEASURED, SETTING, UNMAPPED, importance, pairs
+from trainforensics.compare.pairing import COUNTS, LEADING, MEASURED, SCHEDULED, SETTING, UNMAPPED, importance, pairs
 from trainforensics.compare.series import compare_curves
 from trainforensics.compare.settings import compare_settings
 from trainforensics.errors import CannotJudgeError
@@ -37,7 +37,7 @@ def compare(
     return RunDifference(
         a=a.run,
         b=b.run,
-        summary="; ".join([_series_clause(series), *_data_clause(data), *_config_clause(a, b, config)]),
+        summary="; ".join([_series_clause(series), *_data_clause(data), *_config_clause(a, b, config, series)]),
         finding=finding,
         series=tuple(series),
         only_a=only_a,
@@ -116,16 +116,32 @@ def _data_clause(data: DataDifference) -> Iterable[str]:
         yield f"first differing data at step {data.step}: {data.a} in A, {data.b} in B"
 
 
-def _config_clause(a: Signals, b: Signals, config: Sequence[ConfigDifference]) -> Iterable[str]:
+def _config_clause(
+    a: Signals, b: Signals, config: Sequence[ConfigDifference], series: Sequence[SeriesDifference]
+) -> Iterable[str]:
+    logged = _other_settings(series)
+    if logged:
+        yield f"logged settings differ: {', '.join(f'{s.name} ({s.text})' for s in logged[:KEYS_SHOWN])}"
     if not a.config or not b.config:
         return
     told = [d for d in config if d.weight != "incidental"]
-    if not told:
+    if not told and not logged:
         yield "no difference in configuration that matters" if config else "same configuration"
+    if not told:
         return
     shown = ", ".join(f"{d.key} ({_said(d, 'a')}, {_said(d, 'b')})" for d in told[:KEYS_SHOWN])
     rest = len(told) - KEYS_SHOWN
     yield f"config differs in {shown}" + (f" and {rest} more" if rest > 0 else "")
+
+
+def _other_settings(series: Sequence[SeriesDifference]) -> list[SeriesDifference]:
+    """Schedules that differ from the first common step on, as what the runs were told to do."""
+    return [
+        s
+        for s in series
+        if s.role in SCHEDULED - COUNTS
+        and (s.relation in ("scaled", "offset", "shifted") or (s.parted is not None and s.parted.step == s.first_step))
+    ]
 
 
 def _said(difference: ConfigDifference, run: str) -> str:
@@ -146,7 +162,12 @@ def _nondeterminism(
     data: DataDifference,
 ) -> str:
     """What to say where runs of one configuration, seed and data order do not agree; empty where there is nothing."""
-    if not a.config or any(d.weight != "incidental" for d in config) or data.step is not None:
+    if (
+        not a.config
+        or any(d.weight != "incidental" for d in config)
+        or data.step is not None
+        or _other_settings(series)
+    ):
         return ""
     seeds = [setting(run.config, SYNONYMS["seed"]) for run in (a, b)]
     began_equal = any(s.equal_until is not None for s in series if _importance(s) == LEADING)

@@ -32,6 +32,7 @@ SURE = 6.0  # standard errors of the median that a lasting distance must reach
 MEDIAN_ERROR = 1.2533  # standard error of a median, in standard errors of the mean
 NOISELESS = 1e6  # distances of more noise widths than this are of series without noise
 WHOLE = 0.75  # share of points that a constant relation must bring together; what is left may part
+ALIKE = 0.9  # correlation of the levels of two curves that take one course
 MAX_LAG = 32  # logged points
 LAG_POINTS = 8_192  # points on which lags are tried
 
@@ -170,17 +171,43 @@ def _constant_relation(pair: Pair) -> tuple[Relation, float, list[Parting]] | No
     if factor is not None:
         scaled = pair.b + np.log(factor) if pair.logged else pair.b * factor
         found.append(("scaled", factor, replace(pair, b=scaled, exact=False)))
-    good = [choice for choice in found if _share_outside(choice[2]) <= 1 - WHOLE]
+    good = [
+        choice
+        for choice in found
+        if _share_outside(choice[2]) <= 1 - WHOLE and (_is_whole(choice) or _move_together(pair, choice[2]))
+    ]
     if not good:
         return None
     relation, amount, related = min(good, key=_preference)
-    return relation, amount, _partings(related)
+    partings = _partings(related)
+    at = np.searchsorted(pair.step, [parting.step for parting in partings])
+    logged = pair.as_logged(pair.b[at])
+    return relation, amount, [replace(p, b=float(value)) for p, value in zip(partings, logged, strict=True)]
+
+
+def _move_together(pair: Pair, related: Pair) -> bool:
+    """Whether both curves visibly move where a relation brings them together, which alone shows a fractional factor.
+
+    Curves that stand still there, or each move elsewhere, are apart by whatever their levels are.
+    """
+    if pair.exact:
+        return True
+    width, together = span(len(pair.step)), ~_outside(related)
+    noise = 0.0 if pair.sigma is None else float(np.median(pair.sigma))
+    left, right = (moving_median(values, width)[together] for values in (pair.a, pair.b))
+    if min(float(np.ptp(left)), float(np.ptp(right))) <= VISIBLE * noise:
+        return False
+    return float(np.corrcoef(left, right)[0, 1]) >= ALIKE
 
 
 def _preference(choice: tuple[Relation, float, Pair]) -> tuple[bool, float]:
     """Whole factors first, then what leaves less scatter."""
-    relation, amount, pair = choice
-    return not (relation == "scaled" and integer_factor(amount)), robust_sigma(pair.a - pair.b)
+    pair = choice[2]
+    return not _is_whole(choice), robust_sigma(pair.a - pair.b)
+
+
+def _is_whole(choice: tuple[Relation, float, Pair]) -> bool:
+    return choice[0] == "scaled" and integer_factor(choice[1]) is not None
 
 
 def _factor(pair: Pair) -> float | None:

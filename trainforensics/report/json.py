@@ -18,6 +18,7 @@ from pydantic_core import from_json, to_json
 from trainforensics.errors import UsageError
 from trainforensics.model import SCHEMA, Blame, Index, RunDifference, RunResult
 
+_GIVE = "give the result.json beside it, or the --out folder"
 RESULT_NAME = "result.json"
 BLAME_SCHEMA, DIFFERENCE_SCHEMA = "trainforensics/blame/1", "trainforensics/diff/1"
 
@@ -137,7 +138,8 @@ def _parse(data: bytes, where: str) -> dict[str, Any]:
     try:
         document = from_json(data)
     except ValueError as error:
-        raise UsageError(f"{where}: not valid JSON ({error}); analyse the logs again to rebuild it") from error
+        advice = "analyse the logs again to rebuild it" if where.endswith(".json") else _GIVE
+        raise UsageError(f"{where}: not valid JSON ({error}); {advice}") from error
     schema = document.get("schema") if isinstance(document, dict) else None
     if schema != SCHEMA:
         found = f"schema {schema!r}" if schema else "no schema"

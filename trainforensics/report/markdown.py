@@ -45,7 +45,7 @@ def render_run(result: RunResult, figures: Mapping[str, str] | None = None) -> s
         unrecognised=mapping.unrecognised(result),
         max_names=mapping.MAX_NAMES,
         full_pages=narrative.FULL_PAGES,
-        lost=_lost(alarms),
+        lost=_lost(alarms, result.axis.unit),
         gaps=_grouped(gap for gap in result.not_judged if not gap.reason.startswith(UNLOGGED)),
         unlogged=_unlogged(result.not_judged),
         several_files=len({series.source for series in result.series}) > 1,
@@ -62,7 +62,7 @@ def render_postmortem(result: RunResult) -> str:
         "postmortem.md.j2",
         result=result,
         alarms=alarms,
-        lost=_lost(alarms),
+        lost=_lost(alarms, result.axis.unit),
         gaps=_grouped(result.not_judged),
         moments=narrative.moments(result),
     )
@@ -130,9 +130,9 @@ def sure(incident: Incident) -> str:
     return f"{incident.confidence:.2f}"
 
 
-def _lost(alarms: Sequence[narrative.Page]) -> str:
+def _lost(alarms: Sequence[narrative.Page], unit: str) -> str:
     """What the first incident cost; incidents may overlap, so costs are not added."""
-    price = text.cost(alarms[0].root) if alarms else "-"
+    price = text.cost(alarms[0].root, unit) if alarms else "-"
     return "" if price == "-" else price
 
 
@@ -222,7 +222,8 @@ def _rest(rows: Sequence[Any]) -> str:
 
 
 def _row(result: RunResult, report: str) -> dict[str, Any]:
-    lead = next(iter(narrative.pages(result)), None)
+    told = [page for page in narrative.pages(result) if page.root.kind != narrative.COVERAGE]
+    lead = next(iter(told or narrative.pages(result)), None)
     row = {"run": result.run, "report": report, "verdict": result.verdict, "alarms": result.alarms}
     crashed = narrative.crash(result)
     if lead is None:

@@ -145,12 +145,12 @@ def when(incident: Incident) -> str:
     return span(incident.onset_step, incident.end_step)
 
 
-def cost(incident: Incident) -> str:
-    """What an incident cost, as far as the log says."""
+def cost(incident: Incident, unit: str) -> str:
+    """What an incident cost, as far as the log says; `unit`: what the run's axis counts."""
     price = incident.cost
     parts: list[str] = []
     if price.steps:
-        parts.append(plural(price.steps, "step"))
+        parts.append(plural(price.steps, unit))
     if price.tokens:
         parts.append(f"{quantity(price.tokens)} tokens")
     if price.seconds and math.isfinite(price.seconds):

@@ -101,7 +101,11 @@ def _lone(curve: Curve, train: Curve | None, params: Params) -> Finding | None:
     onset, end = int(curve.step[first]), int(curve.step[min(int(at[-1]) + 1, len(curve) - 1)])
     around = float(np.median(np.delete(curve.value, at)[max(0, first - 3) : first + 3]))
     steps = " and ".join(str(int(step)) for step in curve.step[at])
-    text = f"{curve.name} stands at {curve.value[worst]:.4g} at step {curve.step[worst]} between evaluations of about"
+    kept = np.delete(np.arange(len(curve)), at)
+    sides = [curve.value[side] for side in (kept[kept < first][-3:], kept[kept > at[-1]][:3]) if len(side)]
+    levels = " before and ".join(f"{np.median(side):.4g}" for side in sides)
+    ends = " after it" if len(sides) > 1 else ""
+    text = f"{curve.name} stands at {curve.value[worst]:.4g} at step {curve.step[worst]} beside evaluations of about"
     return Finding(
         kind="val-jump",
         series=curve.name,
@@ -115,7 +119,7 @@ def _lone(curve: Curve, train: Curve | None, params: Params) -> Finding | None:
         severity="medium",
         confidence=0.75,
         scope=Scope(domain=curve.series.domain),
-        summary=f"{text} {around:.4g}, and comes back; training is quiet"
+        summary=f"{text} {levels}{ends}; training rises far less"
         + (f" (such evaluations: {steps})" if len(at) > 1 else ""),
         evidence=tuple(
             Evidence(curve.name, int(curve.step[i]), float(curve.value[i]), around, "evaluation far above all others")
