@@ -133,3 +133,17 @@ def test_bursts_whose_aftermath_makes_the_level_wander_are_seen() -> None:
         loss[place : place + 3] = 5 * rng.uniform(0.8, 1.2, 3)
     events = loss_events(make_signals({"train_loss": loss}))
     assert {e.onset_step for e in events} == set(at + 1)
+
+
+def test_of_many_restarts_the_one_that_undid_a_burst_is_told() -> None:
+    """A hundred roll-backs of ten points each; one of the replaced ends holds a burst."""
+    kept = healthy(2000, seed=1)
+    starts = np.arange(400, 1400, 10)
+    segment = np.searchsorted(starts, np.arange(2000), side="right").astype(np.int32)
+    rows = np.arange(400, 1400)
+    again = healthy(2000, seed=2)[400:1400]
+    again[600:610] += 4.0
+    old = make_curve(again, step=rows + 1, segment=((rows - 400) // 10).astype(np.int32))
+    (event,) = loss_events(make_signals([make_curve(kept, segment=segment, superseded=old)]))
+    assert event.rolled_back
+    assert event.onset_step == 1001

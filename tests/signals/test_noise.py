@@ -1,9 +1,11 @@
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainforensics.signals.noise import chance_height, local_sigma, resolution, robust_sigma
+from trainforensics.signals.noise import chance_height, local_sigma, median, resolution, robust_sigma
 
 
 def test_robust_sigma_is_the_standard_deviation_of_normal_noise() -> None:
@@ -64,3 +66,11 @@ def test_chance_height_is_one_of_the_heights_or_infinite(values: list[float]) ->
     z = np.array(values, dtype=np.float64)
     height = chance_height(z, 6.0, 4.0)
     assert np.isinf(height) or (height >= 4.0 and height in z)
+
+
+@given(st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=40))
+def test_the_median_is_numpys(values: list[float]) -> None:
+    array = np.array(values, dtype=np.float64)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        np.testing.assert_array_equal(median(array), np.median(array))

@@ -12,6 +12,7 @@ from trainforensics.model import Series
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+BEFORE = 64  # points that tell the level and the noise before an end that was replaced
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,17 +61,34 @@ class Curve:
         """The points a mask or an index array selects."""
         return Curve(self.series, self.step[mask], self.value[mask], self.time[mask], self.segment[mask])
 
-    def rolled_back(self) -> tuple[Curve, ...]:
-        """What the log showed before each roll-back: the curve up to there, and the end that a later life replaced."""
+    def rolled_back(self, most: int | None = None) -> tuple[Curve, ...]:
+        """What the log showed before each roll-back: the curve up to there, and the end that a later life replaced.
+
+        Of more than `most` roll-backs those whose ends rise highest above the points before them, in their noise.
+        """
         gone = self.superseded
         if gone is None or not len(gone):
             return ()
+        order = np.argsort(gone.segment, kind="stable")
+        ends = [gone.take(rows) for rows in np.split(order, np.flatnonzero(np.diff(gone.segment[order])) + 1)]
+        if most is not None and len(ends) > most:
+            highest = np.argsort([-self._rise(end) for end in ends], kind="stable")[:most]
+            ends = [ends[i] for i in sorted(highest.tolist())]
         views = []
-        for life in np.unique(gone.segment):
-            end = gone.take(gone.segment == life)
-            kept = self.take((self.segment <= life) & (self.step < end.step[0]))
+        for end in ends:
+            kept = self.take((self.segment <= end.segment[0]) & (self.step < end.step[0]))
             views.append(_joined(kept, end))
         return tuple(views)
+
+    def _rise(self, end: Curve) -> float:
+        """How far the end rises above the finite points before it, in widths of their noise."""
+        at = int(np.searchsorted(self.step, end.step[0]))
+        before = self.value[max(0, at - BEFORE) : at]
+        before, replaced = before[np.isfinite(before)], end.value[end.finite]
+        if not len(before) or not len(replaced):
+            return 0.0
+        level = float(np.median(before))
+        return float(replaced.max() - level) / max(float(np.median(np.abs(before - level))), 1e-12)
 
     def at(self, step: int) -> int:
         """Index of the last point at or before `step`; -1 before the first."""

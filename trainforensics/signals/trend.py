@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from trainforensics.signals.curve import Floats
-from trainforensics.signals.noise import local_sigma, resolution, robust_sigma
+from trainforensics.signals.noise import local_sigma, median, resolution, robust_sigma
 
 WINDOW = 16  # points either side: medians of 16 shrug off bursts of up to 7 points
 POSITIONS = 8_192  # medians computed at most; longer series evaluate every q-th position
@@ -80,7 +80,7 @@ def _skew(residual: Floats) -> float:
     both = robust_sigma(residual)
     if both <= 0:
         return 1.0
-    upper = float(np.quantile(residual, 0.95) - np.median(residual)) / NORMAL_95
+    upper = float(np.quantile(residual, 0.95) - median(residual)) / NORMAL_95
     return upper / both if 0 < upper < (1 - 3.6 / np.sqrt(len(residual))) * both else 1.0
 
 
@@ -106,7 +106,7 @@ def _medians_after(values: Floats, window: int) -> Floats:
         at = np.minimum(-(-np.arange(full) // stride), len(medians) - 1)
         result[:full] = medians[at]
     for i in range(max(full, 0), n - 3):
-        result[i] = np.median(values[i + 1 :])
+        result[i] = median(values[i + 1 :])
     return result
 
 

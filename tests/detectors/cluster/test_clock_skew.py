@@ -74,3 +74,11 @@ def test_a_local_clock_that_leaves_summer_time_is_quiet(back: float, fires: bool
     time = 1.7e9 + np.arange(N) * 1.0
     time[60:] -= back
     assert isinstance(judge([make_curve(np.full(N, 2.0), time=time, naive_time=True)]), Fired) is fires
+
+
+@pytest.mark.parametrize("naive", [False, True])
+def test_a_clock_that_runs_backwards_at_every_row(naive: bool) -> None:
+    curve = make_curve(np.full(N, 2.0), time=1.7e9 - 3600.0 * np.arange(N))
+    outcome = judge([replace(curve, series=replace(curve.series, naive_time=naive))])
+    assert isinstance(outcome, Fired)
+    assert f"{N - 1} such jumps" in outcome.findings[0].summary

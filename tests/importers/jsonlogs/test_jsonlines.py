@@ -486,6 +486,16 @@ def test_rows_are_counted_where_steps_are_beyond_what_a_step_can_be(log: Path, f
     assert [w.kind for w in found.warnings] == ["odd-step"]
 
 
+def test_the_step_is_the_number_of_the_checkpoint_that_was_measured(log: Path) -> None:
+    names = [f"out/network-snapshot-{i:06d}.pkl" for i in range(0, 4000, 200)]
+    rows = [{"results": {"fid50k_full": 9.5}, "metric": "fid50k_full", "snapshot_pkl": name} for name in names]
+    found = read(jsonlines, write(log, *rows))
+    assert found.axis is not None and (found.axis.name, found.axis.unit) == ("snapshot_pkl", "step")
+    assert found.series["results/fid50k_full"].step.tolist() == list(range(0, 4000, 200))
+    same = read(jsonlines, write(log, *({**row, "snapshot_pkl": "last-7.pkl"} for row in rows)))
+    assert same.axis is not None and same.axis.unit == "row"
+
+
 def test_many_blocks_read_as_one(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     odd = {40: '{"step": 40, "loss": "off"}', 90: "Epoch 2", 120: '{"step": 120, "loss": NaN, "val_loss": 2.5}'}
     lines = [odd.get(i, f'{{"step": {i}, "loss": {3 - i / 100}, "lr": 1e-3}}') for i in range(200)]

@@ -36,6 +36,7 @@ from trainforensics.signals import Curve, Signals
 MIN_POINTS = 20
 FEWEST_RANKS = 3
 SUMMER_TIME = 3600.0  # seconds by which a local clock is put back
+MOST_SUMMERS = 2  # that end during one run
 META = Meta(
     kind=KINDS["clock-skew"],
     uses=("*",),
@@ -96,9 +97,12 @@ def _backwards(signals: Signals, timed: list[Curve], params: Params) -> list[Fin
     loss = signals.curve("train_loss")
     curve = next((c for c in timed if loss is not None and c.series == loss.series), max(timed, key=len))
     back = np.where(np.diff(curve.segment) == 0, np.diff(curve.time), 0.0)
-    at = np.flatnonzero(back < -_bar(curve, params))
-    if curve.series.naive_time:
-        at = at[np.abs(back[at] + SUMMER_TIME) > _bar(curve, params)]
+    # a clock that runs backwards as a rule has no usual time between points
+    bar = params["seconds"] if np.median(back) < 0 else _bar(curve, params)
+    at = np.flatnonzero(back < -bar)
+    put_back = np.abs(back[at] + SUMMER_TIME) <= bar
+    if curve.series.naive_time and put_back.sum() <= MOST_SUMMERS:
+        at = at[~put_back]
     if not len(at):
         return []
     first, by = int(curve.step[at[0] + 1]), float(-back[at[0]])

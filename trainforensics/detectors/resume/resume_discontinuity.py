@@ -31,6 +31,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -111,7 +112,8 @@ def _breaks(signals: Signals, restart: Restart, params: Params) -> Iterator[_Bre
     for role in LEVELS:
         curve = signals.curve(role)
         if curve is not None:
-            yield from _level_break(role, curve, restart, params)
+            points = signals.derive(("usable", curve.series), partial(usable, curve))
+            yield from _level_break(role, curve, points, restart, params)
     for role, what, kernel in (
         ("learning_rate", "learning rate", schedule_step),
         ("loss_scale", "loss scale", scale_step),
@@ -128,8 +130,8 @@ def _space(role: str, value: Floats) -> Floats:
     return np.log(value) if role != "train_loss" and len(value) and value.min() > 0 else value
 
 
-def _level_break(role: str, curve: Curve, restart: Restart, params: Params) -> Iterator[_Break]:
-    points = usable(curve)
+def _level_break(role: str, curve: Curve, points: Curve, restart: Restart, params: Params) -> Iterator[_Break]:
+    """What changes at the border; `points` are the usable ones of the curve."""
     value = _space(role, points.value)
     border = int(np.searchsorted(points.step, restart.step))
     found = join(value, border)
@@ -138,7 +140,7 @@ def _level_break(role: str, curve: Curve, restart: Restart, params: Params) -> I
     text = ""
     if found is not None:
         text = f"medians of {found.width} points a side, {abs(found.z):.0f} times the usual change of the old life"
-    if found is None and (found := _pairs(role, curve, restart, params)) is not None:
+    if found is None and (found := _pairs(role, curve, points.value[:border], restart, params)) is not None:
         text = f"medians of the {found.width} steps that both lives logged"
     if found is None and (found := bump(value, border)) is not None:
         text = f"second highest of {found.width} points, {found.z:.0f} times as far up as the old life strays"
@@ -153,7 +155,7 @@ def _level_break(role: str, curve: Curve, restart: Restart, params: Params) -> I
         yield _Break(role, Evidence(curve.name, restart.step, None, None, text), params["z"])
 
 
-def _pairs(role: str, curve: Curve, restart: Restart, params: Params) -> Join | None:
+def _pairs(role: str, curve: Curve, past: Floats, restart: Restart, params: Params) -> Join | None:
     """The difference between values that both lives logged at the same steps, if it is no chance.
 
     Where both lives saw the same batches, their differences scatter far less than the curve itself, and a clean resume
@@ -165,13 +167,9 @@ def _pairs(role: str, curve: Curve, restart: Restart, params: Params) -> Join | 
         return None
     positive = min(old.min(), new.min()) > 0
     old, new = (_space(role, old), _space(role, new)) if positive else (old, new)
-    past = usable(curve.take(curve.step < restart.step)).value
     past = _space(role, past) if positive else past
     difference = new - old
     middle = float(np.median(difference))
-    course = join(np.append(past, old), len(past))
-    if course is not None and abs(course.z) >= params["pairs_z"] and abs(course.change) >= abs(middle) / 2:
-        return None
     noise = robust_sigma(np.diff(past[-50:])) / math.sqrt(2)
     spread = max(robust_sigma(difference), 1e-2 * noise, 1e-12)
     z = middle / (1.2533 * spread / math.sqrt(len(difference)))
@@ -179,6 +177,9 @@ def _pairs(role: str, curve: Curve, restart: Restart, params: Params) -> Join | 
     need, size = ("pairs_z", 5e-3 * abs(float(np.median(old)))) if same_batches else ("z", params["size"] * noise)
     one_sided = float(np.mean(difference * middle > 0)) >= 0.9
     if abs(z) < params[need] or abs(middle) < size or not one_sided:
+        return None
+    course = join(np.append(past, old), len(past))
+    if course is not None and abs(course.z) >= params["pairs_z"] and abs(course.change) >= abs(middle) / 2:
         return None
     return Join(float(np.median(old)), float(np.median(new)), middle, z, len(difference), max(noise, 1e-12))
 

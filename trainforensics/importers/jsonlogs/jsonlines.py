@@ -29,7 +29,7 @@ from trainforensics.importers.jsonlogs.document import (
 from trainforensics.importers.jsonlogs.repair import repaired
 from trainforensics.importers.lines import LineBlocks, ends_by_return, newlines, text_head
 from trainforensics.importers.messages import event_kind
-from trainforensics.importers.rows.axes import is_step_name, logging_interval
+from trainforensics.importers.rows.axes import is_checkpoint_name, is_step_name, logging_interval
 from trainforensics.importers.rows.block import Block, block_of_rows, flatten
 from trainforensics.importers.rows.provenance import canonical, is_provenance, logged_batches
 from trainforensics.importers.rows.reader import RowReader
@@ -374,8 +374,10 @@ def _config_of(row: Mapping[str, Any], first: bool) -> dict[str, Any] | None:
 
 
 def _holds_progress(row: Mapping[str, Any]) -> bool:
-    """Whether a first row is a row of the log: it names a step, an epoch or a loss."""
+    """Whether a first row is a row of the log: it names a step, an epoch, a loss, or what a checkpoint measured."""
+    keys = flatten(row).keys()
+    if any(map(is_checkpoint_name, keys)) and holds_result(row):
+        return True
     return any(
-        is_step_name(key) or key in {"timestamp", "time"} or roles.resolve(key).role in _PROGRESS_ROLES
-        for key in flatten(row)
+        is_step_name(key) or key in {"timestamp", "time"} or roles.resolve(key).role in _PROGRESS_ROLES for key in keys
     )

@@ -54,6 +54,8 @@ _ITERATIONS = frozenset(
     }
 )
 _EPOCHS = ("epoch", "epochs", "epoch_num", "current_epoch", "epoch_idx", "ep", "pass")
+_CHECKPOINTS = frozenset({"snapshot_pkl", "snapshot", "checkpoint", "checkpoint_path", "ckpt", "ckpt_path"})
+_LAST_NUMBER = re.compile(r"(\d+)(?:\.[a-z]\w*)?/?$")
 _SAMPLES = (
     "consumed_samples",
     "consumed_train_samples",
@@ -83,7 +85,7 @@ _CONFIG_FILES = ("training_args.json", "args.json", "config.json", "train_config
 MAX_STEP = 2.0**62
 _RARE_NULLS = 0.1
 
-Kind = Literal["column", "epoch_iteration", "epoch", "sample", "row"]
+Kind = Literal["column", "epoch_iteration", "epoch", "sample", "checkpoint", "row"]
 
 
 @dataclass(slots=True, eq=False)
@@ -113,6 +115,7 @@ class StepAxis:
         if self.kind == "row":
             return self._row_numbers(block)
         cells = block.columns.get(self.column)
+        cells = _numbered(cells) if cells is not None and self.kind == "checkpoint" else cells
         n = len(block)
         number = np.full(n, np.nan) if cells is None else np.where(cells.state == VALUE, cells.number, np.nan)
         if self.kind == "epoch_iteration":
@@ -180,6 +183,9 @@ def choose(
     sample = _find(block, _SAMPLES)
     if sample is not None:
         return StepAxis(Axis(sample, "sample"), "sample", sample)
+    checkpoint = next((name for name, cells in block.columns.items() if _names_checkpoints(name, cells)), None)
+    if checkpoint is not None:
+        return StepAxis(Axis(checkpoint, "step"), "checkpoint", checkpoint)
     interval = interval or 1
     unit: AxisUnit = "row" if interval == 1 else "step"
     name = "row" if interval == 1 else f"row x {interval}"
@@ -195,6 +201,11 @@ def says_validation(name: str) -> bool:
 def is_step_name(name: str) -> bool:
     """Whether a column of this name may hold the step, the epoch or the samples seen."""
     return _rank_of(name) is not None or _plain(name) in {*_EPOCHS, *_SAMPLES, "_step"}
+
+
+def is_checkpoint_name(name: str) -> bool:
+    """Whether a column of this name says which checkpoint was measured."""
+    return _plain(name).rsplit("/", 1)[-1] in _CHECKPOINTS
 
 
 def wall_column(columns: Mapping[str, Cells], used: frozenset[str]) -> str | None:
@@ -284,6 +295,23 @@ def _counts(cells: Cells) -> bool:
     if not len(number) or np.any(number != np.floor(number)):
         return False
     return len(number) < 3 or bool(np.any(number != number[0]))
+
+
+def _names_checkpoints(name: str, cells: Cells) -> bool:
+    """Whether a column names the checkpoint that each row measured, with a number that counts."""
+    if cells.text is None or not is_checkpoint_name(name):
+        return False
+    numbered = _numbered(cells)
+    return bool((numbered.state == VALUE).all()) and _counts(numbered)
+
+
+def _numbered(cells: Cells) -> Cells:
+    """The last number in each name of a checkpoint ("network-snapshot-004000.pkl")."""
+    if cells.text is None:
+        return cells
+    found = [_LAST_NUMBER.search(text) if text is not None else None for text in cells.text]
+    number = np.array([float(match[1]) if match else np.nan for match in found])
+    return Cells(number, np.where(np.isfinite(number), np.uint8(VALUE), cells.state))
 
 
 def _finer(block: Block, chosen: str) -> str:
