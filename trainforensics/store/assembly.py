@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Literal
@@ -104,25 +105,33 @@ class Unit:
     @property
     def rank(self) -> int | None:
         """The rank that the path names."""
-        match = _RANK.search(self.label)
-        return int(match[1]) if match else None
+        return _path_says(self.label)[0]
 
     @property
     def held_out(self) -> str:
         """The split that the file's name says it is about ("val", "test" ...), empty for training and where unsaid."""
-        match = _HELD_OUT.search(PurePosixPath(self.label).stem)
-        return match[1].lower() if match else ""
+        return _path_says(self.label)[1]
 
     @property
     def folder(self) -> str:
         """The sub-folders that are part of its series' names."""
-        return "/".join(part for part in PurePosixPath(self.label).parent.parts if not _SILENT_FOLDER.match(part))
+        return _path_says(self.label)[2]
 
     def by_name(self) -> dict[str, SeriesStats]:
         """Series by name."""
         return {series.name: series for series in self.stats.values()}
 
 
+@lru_cache(4096)
+def _path_says(label: str) -> tuple[int | None, str, str]:
+    """Rank, split and folder as a path names them; asked again for every pair of files."""
+    path = PurePosixPath(label)
+    rank, split = _RANK.search(label), _HELD_OUT.search(path.stem)
+    folder = "/".join(part for part in path.parent.parts if not _SILENT_FOLDER.match(part))
+    return int(rank[1]) if rank else None, split[1].lower() if split else "", folder
+
+
+@lru_cache(4096)
 def wandb_id(label: str) -> str | None:
     """The run id in the name of the W&B folder that a file lies in."""
     match = _WANDB_RUN.search(label)
@@ -233,16 +242,19 @@ def _kin(unit: Unit, group: Sequence[Member], own: Member | None) -> tuple[Relat
 
     Merely to add series to one member is not enough where another holds a loss that is not the unit's.
     """
-    related = [
-        (_relate(member.unit, unit), member)
-        for member in reversed(group)
-        if own is None or member is own or member.unit.staged.is_inner
-    ]
-    tied = [(relation, member) for relation, member in related if relation is not None]
-    close = [kin for kin in tied if kin[0] != "part"]
-    if close:
-        return close[0]
-    return tied[0] if len(tied) == len(related) else None
+    added: tuple[Relation, Member] | None = None
+    to_all = True
+    for member in reversed(group):
+        if own is not None and member is not own and not member.unit.staged.is_inner:
+            continue
+        relation = _relate(member.unit, unit)
+        if relation is None:
+            to_all = False
+        elif relation != "part":
+            return relation, member
+        else:
+            added = added or (relation, member)
+    return added if to_all else None
 
 
 def _claims_a_loss(unit: Unit, found: Sequence[tuple[Relation, Member, list[Member]]]) -> bool:
@@ -427,15 +439,19 @@ def _extent(group: Sequence[Life]) -> int:
 def _stats_of_spans(unit: Unit, spans: Sequence[tuple[int, int]]) -> list[dict[int, SeriesStats]]:
     """Statistics of each series within each range of rows."""
     result: list[dict[int, SeriesStats]] = [{} for _ in spans]
+    starts = np.array([start for start, _ in spans])
     for block in unit.staged.spool.blocks():
         number = np.isin(block["series"], list(unit.stats)) & ~np.isin(block["state"], (NULL, EMPTY))
-        for stats, (start, end) in zip(result, spans, strict=True):
-            inside = number & (block["seq"] >= start) & (block["seq"] < end)
-            for i in np.unique(block["series"][inside]).tolist():
-                rows = inside & (block["series"] == i)
-                whole = unit.stats[i]
-                series = stats.setdefault(i, SeriesStats(whole.name, whole.rank, whole.run))
-                series.add(block["step"][rows], block["value"][rows])
+        rows = np.flatnonzero(number & (block["seq"] >= starts[0]))
+        span = np.searchsorted(starts, block["seq"][rows], side="right") - 1
+        order = np.lexsort((block["series"][rows], span))  # stable: rows stay in their order
+        rows, span, of = rows[order], span[order], block["series"][rows][order]
+        borders = np.flatnonzero((np.diff(span) != 0) | (np.diff(of) != 0)) + 1
+        for here in np.split(np.arange(len(rows)), borders) if len(rows) else ():
+            i = int(of[here[0]])
+            whole = unit.stats[i]
+            series = result[int(span[here[0]])].setdefault(i, SeriesStats(whole.name, whole.rank, whole.run))
+            series.add(block["step"][rows[here]], block["value"][rows[here]])
     return result
 
 

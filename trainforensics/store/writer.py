@@ -268,6 +268,8 @@ def _write_points(folder: Path, number: int, member: Member, prefix: str, series
 
     def write(part: int, block: Block) -> None:
         kept = block if whole else _rows_of(block, ids, unit.rows)
+        if not len(kept["step"]):
+            return
         points.write(folder / f"{number:04d}-{part:06d}.parquet", kept, ids, starts, member.first_life)
 
     with ThreadPoolExecutor(_WRITERS) as pool:
