@@ -17,10 +17,11 @@ NAMES: dict[str | None, tuple[str, ...]] = {
         "train/per_token_loss", "avr_loss", "trl", "g_loss", "loss/G", "train_loss_step", "train_loss_epoch",
         "train_logloss", "running_loss", "nll_loss", "train/CrossEntropyLoss", "learning/loss",
         "reduced_train_loss", "global_avg_loss", "Training Loss", "batch_loss", "epoch_loss", "trainLoss",
-        "domain/wiki/loss", "train/loss/domain/wiki", "loss_per_token", "L", "Cost",
+        "domain/wiki/loss", "train/loss/domain/wiki", "loss_per_token", "L", "Cost", "l_pix",
+        "training's binary_logloss", "rmse_trn",
     ),
     "grad_norm": (
-        "grad_norm (average)", "gnorm", "grad-norm", "Grad/norm", "gradient_norm", "total_norm",
+        "grad_norm (average)", "gnorm", "grdn", "grad-norm", "Grad/norm", "gradient_norm", "total_norm",
         "optim/total_grad_norm", "grad/norm/total", "l2_norm/grad/global",
         "l2_norm/grad/model.layers.0.attn.weight", "grad_norm/h.0.attn", "grad_norm/layer_0", "gradients/layer_3",
         "|g|", "grad_norm_0 (current)",

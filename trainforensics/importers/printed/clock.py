@@ -32,7 +32,7 @@ class Clock:
     _raw: int = -1
     _raw_total: int = 0
     _laps: int = 0
-    _raw_epoch: int | None = None
+    _raw_epoch: tuple[int, int] | None = None  # and the piece of it
     _lowest: int = 0
     _apart: tuple[int, ...] = ()  # how far the rows of the epoch stood apart, first and last
     _offset: int = 0
@@ -58,17 +58,17 @@ class Clock:
         """The log states its step under this name."""
         self._note(Axis(name.split("/", maxsplit=1)[0] if name.endswith("max_steps") else name, "step"))
 
-    def declared(self, raw: int, name: str, epoch: int | None = None, total: int = 0) -> int:
-        """The step of a record that states it. A count that starts again with every epoch is continued."""
+    def declared(self, raw: int, name: str, epoch: int | None = None, total: int = 0, piece: int = 0) -> int:
+        """The step of a record that states it. A count that starts again with every epoch, or piece of it, goes on."""
         self.named(name)
         if epoch is None or is_global(name):
             self.step = raw
             self.planned = total or self.planned
         else:
-            self.step = self._within(raw, epoch, total)
+            self.step = self._within(raw, (epoch, piece), total)
         return self.step
 
-    def _within(self, raw: int, epoch: int, total: int) -> int:
+    def _within(self, raw: int, epoch: tuple[int, int], total: int) -> int:
         """A count that may start again with every epoch."""
         if self._raw_epoch is None:
             self._lowest = raw

@@ -44,7 +44,7 @@ _UNIT_BEFORE = re.compile(r"\s\w+/\w+\s*[\t|,;]\s*$")  # "850 samples/sec \t 12"
 _CALL = re.compile(r"(?:.*\s)?(\w+)\((\w+)$")  # "Top1 is Accuracy(correct: 5, count: 9)"
 _GROUP = re.compile(r"(\w+)\[(\w+)$")  # "tot_loss[loss=0.5, ctc_loss=0.25]"
 # What follows was measured on this: "[valid] loss=0.5", "| Validation | Loss: 0.5", "validation: loss=0.5".
-_SECTION = re.compile(r"\[(\w+)\]|\|\s*(\w+)\s*(?=\|)|(?<![\w-])(\w+)(?: set| results?)?\s?:\s*$")
+_SECTION = re.compile(r"\[(\w+)\]|\|\s*(\w+)\s*(?=\|)|(?<![\w-])(\w+)(?: set| results?)?\s{0,3}:\s*$")
 _LETTER = re.compile(r"[^\W\d]")
 _LONGEST_NAME = 72
 _ATTACHED_UNIT = re.compile(r"[A-Za-zµ%/]+(?=[\s,|;)\]}]|$)(?!=)")
@@ -54,7 +54,7 @@ _IN_NAME, _NAME_CLOSES = re.compile(r"\w \([A-Za-z][A-Za-z ]*$"), re.compile(r"\
 _NORM = re.compile(r"(?:(?<=\s)|^)\|{1,2}\w+\|{1,2}$")  # "|g|=0.5"
 _IN_LIST = re.compile(r"[\s,()\[]*$")
 
-Kind = Literal["step", "epoch", "inner", "rank", "value", "average"]
+Kind = Literal["step", "epoch", "inner", "rank", "piece", "value", "average"]
 
 
 @dataclass(slots=True)

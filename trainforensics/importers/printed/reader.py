@@ -25,7 +25,7 @@ from trainforensics.model import Event
 # A line without a count or a result beside a number is no record; the words are a cheap look before the expression.
 _WORDS = (
     "step", "iter", "epoch", "batch", "update", "s:", "train", "test", "val", "[", "loss", "acc", "ppl", "perplexity",
-    "bpb", "bpc", "score", "reward", "norm", "error", "mse", "nll", "entropy", "cost", "episode", "up.", "@", "sec",
+    "bpb", "bpc", "score", "rew", "norm", "error", "mse", "nll", "entropy", "cost", "episode", "up.", "@", "sec",
     "time", " l=", "it ", "it:", "round", "gen", "tick", "i=", "rate",
 )  # fmt: skip
 _HINT = re.compile(
@@ -54,6 +54,8 @@ _APART = 1.25
 _NUMBERS = re.compile(r"\d+")
 _PERCENT = re.compile(r"\d{1,3}$")
 _FINISHED = 0.95  # of a bar that begins again: the next epoch
+_REPEATED = re.compile(r"best iteration is:\s*$", re.IGNORECASE)  # and LightGBM prints its row once more
+_BOX_RULER = re.compile(r"\s*-{10,}\s*$")
 
 
 @dataclass(slots=True, eq=False)
@@ -100,6 +102,7 @@ class Reader:
     _open: list[str] = field(default_factory=list)  # the lines of a printed dictionary that is not closed yet
     _open_at: int = -1  # the number of the first of them
     _in_summary: bool = False
+    _repeated: bool = False  # the next record was printed before
     _lines: list[str] = field(default_factory=list)  # of the block, of which the first has this number
     _first: int = 0
     _missing: set[frozenset[str]] = field(default_factory=set)
@@ -135,7 +138,7 @@ class Reader:
                 for piece in pieces(whole):
                     if piece and not piece.isspace():
                         self._line(piece, number)
-                alert = self._happenings.waits  # the next record must not be taken without thought
+                alert = self._happenings.waits or self._repeated  # the next record must not be taken without thought
         yield from self._flush()
 
     def _is_idle(self, line: str) -> bool:
@@ -228,7 +231,7 @@ class Reader:
             return said
         if (rest := self._learns(line, number)) is not None:
             return rest
-        if self._header and not _LABELLED.match(line):
+        if self._header and not (_LABELLED.match(line) or _BOX_RULER.match(line)):
             self._header = ""
         self._text(line, number)
         return ""
@@ -251,6 +254,8 @@ class Reader:
         if (not self.records or "=" in line or " .." in line) and (stated := settings_of(line, len(self._settings))):
             self._settings = {**stated, **self._settings}
             idle = False
+        self._repeated = _REPEATED.search(line) is not None
+        idle &= not self._repeated
         if (found := _CONTINUED.search(line)) is not None:
             self.clock.continued(int(found[1]))
             idle = False
@@ -284,6 +289,8 @@ class Reader:
             if len(self._unknown) < _MOST_UNKNOWN and not self._undecided:
                 self._unknown.add(skeleton)
             return None
+        if learned.step and learned.epoch and self._stands_still(learned, number):
+            learned.step, learned.step_name = 0, ""
         if learned.rival and learned.plain:
             finer = learn(line, header=self._header, distrust=True)
             if isinstance(finer, Shape) and self._tells_apart(finer.step_name, learned.step_name, number):
@@ -303,6 +310,13 @@ class Reader:
                     if len(counts) == enough:
                         return True
         return False
+
+    def _stands_still(self, shape: Shape, number: int) -> bool:
+        """Whether a count is the same epoch after epoch, so that it says how many steps an epoch had."""
+        lines = self._lines[number - self._first :][:_TRIED]
+        found = [match for line in lines for piece in pieces(line) if (match := shape.pattern.match(piece))]
+        epochs = {match[shape.epoch] for match in found}
+        return len(epochs) == len(found) > 1 == len({match[shape.step] for match in found})
 
     def _tells_apart(self, finer: str, coarse: str, number: int) -> bool:
         """Whether lines that share one of their counts are told apart by the other, from the line of a number on."""
@@ -331,6 +345,9 @@ class Reader:
         if shape.summary:
             said = "the trainer's summary of the training"
             self._events.append(Event("finish", self.clock.step, text=said, source=self.source.label, line=line))
+            return
+        if self._repeated:
+            self._repeated = False
             return
         step = self._step(shape, groups, line)
         if shape.counted:
@@ -363,11 +380,12 @@ class Reader:
     def _step(self, shape: Shape, groups: tuple[str | None, ...], line: int) -> int | None:
         """The record's step; None for one that is to be left out."""
         epoch = whole_number(groups[shape.epoch - 1]) if shape.epoch else None
+        piece = whole_number(groups[shape.piece - 1]) if shape.piece else 0
         total = whole_number(groups[shape.total - 1]) if shape.total else 0
         if shape.step:
             total = 0 if shape.inner else total
             self._stated = line
-            return self.clock.declared(whole_number(groups[shape.step - 1]), shape.step_name, epoch, total)
+            return self.clock.declared(whole_number(groups[shape.step - 1]), shape.step_name, epoch, total, piece)
         if shape.bar:
             done = not shape.inner or whole_number(groups[shape.inner - 1]) == total
             return self.clock.of_epoch(self.clock.epoch or 0) if done else None

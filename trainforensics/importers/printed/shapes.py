@@ -18,6 +18,7 @@ from trainforensics.importers.printed.tokens import TIME, Prefix, prefix_of
 from trainforensics.importers.rows.axes import says_validation
 
 _EPOCHS = frozenset({"epoch", "epochs", "ep", "ep.", "pass"})
+_EPOCHS_AND_EPISODES = frozenset({"epch", "epoch"})  # beside these "ep" counts episodes
 # What may stand before the name of a step or an epoch: "completed step: 5", "validation loss at iteration 1000".
 _BEFORE_STEP = frozenset(SPLITS) | {
     "at", "completed", "current", "for", "global", "now", "of", "on", "optimizer", "optim", "the", "loss", "results",
@@ -54,6 +55,7 @@ _LEAD = frozenset(SPLITS) | {"loss", "set", "metrics", "results", "phase", "perf
 _CLOCK = frozenset({"time", "date"})
 _TIMES = re.compile(TIME)
 _INFERENCE = re.compile(r"(?:infer(?:ence)?|eval(?:uation)?|validation|test)(?:[ _]time)?", re.IGNORECASE)
+_CLUSTERED = frozenset({"nmi", "ari"})
 _TRAIN = re.compile(r"train", re.IGNORECASE)
 _ASIDE = re.compile(r"(.*) \([^)]*$")  # "a better model was found (reward: 2.5)"
 _LEVELLED = re.compile(r"\b(?:INFO|DEBUG|WARNING|NOTICE)\W*$")
@@ -82,7 +84,8 @@ class Shape:
 
     `values`: (group, series name) of the record's numbers; the other numbers are groups of its expression, 0 where it
     has none. `rival`: it holds a second count. `of_several`: the rank is a bare share, and may be none. `inner` counts
-    iterations within an epoch, `total` says out of how many. `bar`: it ends with the epoch, as Keras' bars do.
+    iterations within an epoch, `total` says out of how many. `piece`: a part of an epoch's data whose steps are counted
+    anew. `bar`: it ends with the epoch, as Keras' bars do.
     `dictionary`: a printed dictionary, which need not name its step. `plain`: its step needs no thought, and `steps`
     stays empty. `used`: it had rows before the last flush.
     """
@@ -93,6 +96,7 @@ class Shape:
     step_name: str = ""
     rival: bool = False
     epoch: int = 0
+    piece: int = 0
     inner: int = 0
     total: int = 0
     time: int = 0
@@ -171,6 +175,7 @@ def learn(
         return None
     if trust:
         _uncover_count(line, items[0])
+    _name_glued(line, items)
     _name_counts(line, items, start, header)
     _share_lead(items)
     _part_splits(items)
@@ -245,6 +250,7 @@ def _classify(shape: Shape, line: str, items: Sequence[Item], start: int, order:
     """Decide which item is the step, the epoch, the rank. `order`: -1 prefers the step trusted least."""
     step: Item | None = None
     trust = _NO_TRUST
+    episodes = any(item.name.lower() in _EPOCHS_AND_EPISODES for item in items)
     seen: set[str] = set()
     for i, item in enumerate(items):
         if item.skipped or item.kind == "average":
@@ -255,6 +261,8 @@ def _classify(shape: Shape, line: str, items: Sequence[Item], start: int, order:
             continue
         if i and item.share and not item.name and _OF_PERCENT.fullmatch(line, items[i - 1].end, item.start):
             item.skipped = True
+            continue
+        if episodes and item.name == "ep":
             continue
         part = _part(item, items[i + 1] if i + 1 < len(items) else None, line, shape.dictionary and item.start > start)
         shape.rival |= part.kind == "step" and step is not None
@@ -306,6 +314,14 @@ def _end_sentences(items: Sequence[Item]) -> None:
         _, stop, name = item.name.rpartition(". ")
         if stop and item.said and name[:1].isupper():
             item.name = name
+
+
+def _name_glued(line: str, items: Sequence[Item]) -> None:
+    """In brackets right behind the epoch stands the iteration: "epoch 1[7000]"."""
+    for first, second in pairwise(items[:2]):
+        glued = (line[first.end : second.start], line[second.end : second.end + 1]) == ("[", "]")
+        if glued and first.name.lower() in _EPOCHS and not (first.said or second.name or second.share):
+            second.name, second.said = "iteration", True
 
 
 def _name_counts(line: str, items: Sequence[Item], start: int, header: str) -> None:
@@ -362,8 +378,8 @@ def _part_splits(items: Sequence[Item]) -> None:
 
 
 def _part_evaluations(items: Sequence[Item]) -> None:
-    """Where a line says how long inference took, its accuracy was measured on held-out data."""
-    if not any(_INFERENCE.fullmatch(item.name) for item in items):
+    """Where a line says how long inference took, or compares clusters with labels, its accuracy is an evaluation's."""
+    if not any(_INFERENCE.fullmatch(item.name) or item.name.lower() in _CLUSTERED for item in items):
         return
     for item in items:
         role = roles.resolve(item.name).role if item.name else "none"
@@ -394,7 +410,7 @@ def _take_back_step(shape: Shape, items: Sequence[Item]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    kind: Literal["step", "epoch", "inner", "rank", "value"]
+    kind: Literal["step", "epoch", "inner", "rank", "piece", "value"]
     trust: int = _NO_TRUST
     held_out: bool = False
     ignored: bool = False
@@ -421,6 +437,8 @@ def _part(item: Item, after: Item | None, line: str, dictionary: bool) -> _Part:
     named = proper or trust == 0 or (joined in STEP_TRUST and not folder)
     if whole and trust < _NO_TRUST and named and (item.said or joined != "s"):
         return _Part("step", trust, held_out)
+    if whole and joined == "piece":
+        return _Part("piece")
     if whole and joined in _RANKS:
         return _Part("rank")
     return _Part("value", ignored=not item.name or (joined in _IGNORED and not folder) or len(words) > _MOST_WORDS)
@@ -443,6 +461,8 @@ def _number_groups(shape: Shape, items: Sequence[Item], prefix: Prefix) -> None:
             case "inner":
                 shape.inner = shape.inner or group
                 shape.total = shape.total or group + 1
+            case "piece":
+                shape.piece = group
             case "rank":
                 shape.rank, shape.of_several = group, item.share
             case "average":
@@ -497,7 +517,8 @@ def _holds_metric(shape: Shape, kept: Sequence[Item], found: Collection[str | No
         return not RESULT_ROLES.isdisjoint(found) and (said or roles.resolve(values[0].name).role in RESULT_ROLES)
     within = any(item.kind == "epoch" and item.name.lower() not in _PLURAL for item in kept)
     if shape.step_name.lower() in _PLURAL and not (shape.total or within):
-        return not RESULT_ROLES.isdisjoint(found)
+        paths = any(item.said and "/" in item.name and _METRIC.search(item.name) for item in values)
+        return paths or not RESULT_ROLES.isdisjoint(found)
     return bool(found) or any(item.said and _METRIC.search(item.name) for item in values)
 
 

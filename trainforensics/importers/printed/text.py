@@ -24,6 +24,8 @@ def plain(text: str) -> str:
     """Text without colour codes; the lines of ranks that were written into one are parted by carriage returns."""
     if "\x1b" in text:
         text = _ANSI.sub("", text)
+    if "\u2014" in text:
+        text = text.replace(" \u2014 ", " - ")
     if " #" in text:
         text = _NUMBERED.sub(r"\1  \2", text)
     return _GLUED_RANK.sub("\r", text) if "[rank" in text else text

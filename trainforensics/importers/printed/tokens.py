@@ -52,6 +52,7 @@ _PREFIXES = (
     rf"{TIME} [\w.-]+ (?:kernel|(?!epoch|step|iter|batch)[\w./-]+\[\d+\]):(?=\s)",  # syslog: host and program
     rf"{TIME}\s*(?:[|,-](?=\s))?",
     r"\d\d/\d\d(?:/\d{4})? \d\d:\d\d:\d\d",
+    r"\d\d-\d\d-\d\d \d\d:\d\d:\d\d[.,]\d{3}\s*(?:-(?=\s))?",
     r"[IWEF]\d{4} \d\d:\d\d:\d\d[\d.]*\s+\d+ [\w./-]+:\d+\]",  # glog
     r"\([\w./]+\.py:? \d+\):?",
     r"\([\w./]+:\d+\)",

@@ -42,12 +42,17 @@ _FORMATS = tuple(
         (" objective function for ",  # Kaldi, which maximises it
          rf".*objective function for '([\w-]+)' for minibatches \d+-(\d+) is ({NUMBER}) over .*",
          r"minibatch \2, objf/\1=\3"),
+        (" of piece ", r".*?\bStep (\d+) of piece (\d+) of epoch (\d+)(.*)", r"epoch \3, piece \2, step \1\4"),
+        ("passed: ", rf"\s*(\d+):\s+(.*?{NUMBER})\s*passed: .*", r"iteration \1, \2"),  # CatBoost
         ("#", r"#(\d+)(?=[\s:|])(.*=.*)", r"iteration \1 \2"),
     )
 )  # fmt: skip
 # Pairs as Python prints them: "('step', 5, 'loss', 0.5)", "OrderedDict([('step', 5), ('loss', 0.5)])".
 _PAIR = rf"\(?'([\w/ .-]+)', ({NUMBER})\)?"
 _PAIRS = re.compile(rf"(?:OrderedDict)?[(\[]+{_PAIR}(?:, {_PAIR})+[)\]]*\s*")
+
+
+_NUMBERS_OF = re.compile(rf"(\w+)=\{{('[\w.-]+': {NUMBER}(?:, '[\w.-]+': {NUMBER})*)\}}(?=\s+\w+=)")
 
 
 def other_words(line: str) -> str:
@@ -57,9 +62,16 @@ def other_words(line: str) -> str:
     for mark, pattern, said in _FORMATS:
         if mark in line and (found := pattern.fullmatch(line)) is not None:
             return found.expand(said)
+    if "={'" in line:
+        line = _NUMBERS_OF.sub(lambda found: _named(found[1], found[2]), line)
     if "('" in line and _PAIRS.fullmatch(line):
         return ", ".join(f"{name}={value}" for name, value in re.findall(_PAIR, line))
     return line
+
+
+def _named(name: str, members: str) -> str:
+    """The members of a dictionary among pairs, "grad_norm={'a': 0.5, 'b': 2.5}", as pairs of their own."""
+    return " ".join(f"{name}/{key}={value}" for key, value in re.findall(rf"'([\w.-]+)': ({NUMBER})", members))
 
 
 def in_english(line: str) -> str:

@@ -1,0 +1,150 @@
+"""Console text whose counts stand otherwise than usual: glued, per piece, the same in every epoch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from reading import Read, read
+
+from trainforensics.importers import console
+from trainforensics.model import Axis
+
+Series = dict[str, list[tuple[int, float]]]
+
+_BOX = (
+    "{rule}\n                     Learning iteration {i}/900                     \n\n"
+    "               Value function loss: {v}\n                 Mean total reward: 2.5\n" + "-" * 80 + "\n"
+    "                   Total timesteps: {t}\n                    Iteration time: 1.5s\n\n"
+)
+_TABLE = (
+    "********** Iteration {i} ************\n{said}\n--------------------\n| EVAfter   | 0.5   |\n"
+    "| EpRewMean | {r} |\n| KL        | {k} |\n--------------------\n"
+)
+# Text, axis, some of its series.
+LOGS: dict[str, tuple[str, Axis, Series]] = {
+    "an iteration glued to its epoch": (
+        "epoch 0[0], loss: 5.5, lr: 0.0001\nepoch 0[500], loss: 4.5, lr: 0.0001\n"
+        "epoch 1[1000], loss: nan, lr: 0.0001\n",
+        Axis("iteration", "step"),
+        {"loss": [(0, 5.5), (500, 4.5), (1000, np.nan)]},
+    ),
+    "steps counted anew with every piece of the data": (
+        "now time: 21:5. Step 20 of piece 0 of epoch 1, loss 7.5\n"
+        "now time: 21:6. Step 40 of piece 0 of epoch 1, loss 6.5\n"
+        "now time: 21:31. Step 20 of piece 1 of epoch 1, loss 7.25\n"
+        "now time: 1:3. Step 40 of piece 1 of epoch 1, loss 6.25\n"
+        "now time: 2:31. Step 20 of piece 0 of epoch 2, loss 5.25\n",
+        Axis("step", "step"),
+        {"loss": [(20, 7.5), (40, 6.5), (60, 7.25), (80, 6.25), (100, 5.25)]},
+    ),
+    "how many steps an epoch had": (
+        "Epoch 4 |   Training | Elapsed Time: 2:39:06 | Steps: 6275 | Loss: 5.5\n"
+        "Epoch 4 | Validation | Elapsed Time: 0:15:09 | Steps: 784 | Loss: 4.5 | Dataset: dev.csv\n"
+        "Epoch 5 |   Training | Elapsed Time: 2:42:21 | Steps: 6275 | Loss: 5.25\n"
+        "Epoch 5 | Validation | Elapsed Time: 0:15:13 | Steps: 784 | Loss: 4.25 | Dataset: dev.csv\n",
+        Axis("epoch", "epoch"),
+        {"Loss": [(4, 5.5), (5, 5.25)], "val/Loss": [(4, 4.5), (5, 4.25)]},
+    ),
+    "episodes beside the epoch": (
+        "INFO step:200 smpl:2K ep:2 epch:0.05 loss:4.5 grdn:117.25 lr:1.0e-05\n"
+        "INFO step:400 smpl:3K ep:5 epch:0.11 loss:3.5 grdn:86.5 lr:1.0e-05\n"
+        "INFO step:600 smpl:5K ep:8 epch:0.16 loss:2.5 grdn:71.5 lr:1.0e-05\n"
+        "INFO step:800 smpl:6K ep:10 epch:0.21 loss:1.5 grdn:56.5 lr:1.0e-05\n"
+        "INFO step:1K smpl:8K ep:13 epch:0.27 loss:1.25 grdn:48.5 lr:1.0e-05\n"
+        "INFO step:1K smpl:10K ep:16 epch:0.32 loss:1.125 grdn:41.5 lr:1.0e-05\n",
+        Axis("step", "step"),
+        {"loss": [(200, 4.5), (400, 3.5), (600, 2.5), (800, 1.5), (1000, 1.25), (1200, 1.125)],
+         "ep": [(200, 2), (400, 5), (600, 8), (800, 10), (1000, 13), (1200, 16)]},
+    ),
+    "one metric a line behind a step in brackets": (
+        "2020-10-29 03:12:50,857 (train:500) INFO: (Steps: 100) train/spectral_convergence_loss = 0.25.\n"
+        "2020-10-29 03:12:50,857 (train:500) INFO: (Steps: 100) train/generator_loss = 0.75.\n"
+        "2020-10-29 03:13:00,765 (train:500) INFO: (Steps: 200) train/spectral_convergence_loss = 0.125.\n"
+        "2020-10-29 03:13:00,765 (train:500) INFO: (Steps: 200) train/generator_loss = 0.5.\n",
+        Axis("Steps", "step"),
+        {"train/generator_loss": [(100, 0.75), (200, 0.5)],
+         "train/spectral_convergence_loss": [(100, 0.25), (200, 0.125)]},
+    ),
+    "a year of two digits": (
+        "19-07-14 02:13:41.291 - INFO: <epoch:  9, iter:  40,000, lr:(4.000e-04,)> l_pix: 1.25e+04 \n"
+        "19-07-14 02:17:13.382 - INFO: <epoch: 10, iter:  40,200, lr:(4.000e-04,)> l_pix: 1.125e+04 \n",
+        Axis("iter", "step"),
+        {"l_pix": [(40000, 12500.0), (40200, 11250.0)], "lr": [(40000, 4e-4), (40200, 4e-4)]},
+    ),
+    "words glued to a number": (
+        "0:\tlearn 0.6355974416passed: 17.3 sec\ttotal: 3m 30s\tremaining: 4h 1m 53s\n"
+        "1:\tlearn 0.5855715797\ttest 0.75\tbestTest 0.5\tpassed: 17 sec\ttotal: 3m 47s\tremaining: 2h 8m 49s\n"
+        "2:\tlearn nanpassed: 17.4 sec\ttotal: 4m 4s\tremaining: 1h 31m 6s\n",
+        Axis("iteration", "step"),
+        {"learn": [(0, 0.6355974416), (1, 0.5855715797), (2, np.nan)]},
+    ),
+    "a dictionary among pairs": (
+        "step=1 loss=2.5 grad_norm={'0_default': 1.5, '1_fp32': 0.0} tokens=64 acc=0.5\n"
+        "step=2 loss=2.25 grad_norm={'0_default': 1.25, '1_fp32': nan} tokens=64 acc=0.75\n",
+        Axis("step", "step"),
+        {"loss": [(1, 2.5), (2, 2.25)], "grad_norm/0_default": [(1, 1.5), (2, 1.25)], "acc": [(1, 0.5), (2, 0.75)]},
+    ),
+    "long dashes between logger and text": (
+        "2020-10-10 08:33:17,550 \u2014 agent.vpg \u2014 INFO \u2014 Epoch: 0\n"
+        "2020-10-10 08:33:17,813 \u2014 agent.vpg \u2014 INFO \u2014 Average Episode Return: 23.5    \n"
+        "2020-10-10 08:33:24,962 \u2014 agent.vpg \u2014 INFO \u2014 Epoch: 1\n"
+        "2020-10-10 08:33:24,175 \u2014 agent.vpg \u2014 INFO \u2014 Average Episode Return: 30.5    \n",
+        Axis("epoch", "epoch"),
+        {"Average Episode Return": [(0, 23.5), (1, 30.5)]},
+    ),
+    "a ruler inside a box": (
+        "".join(_BOX.format(rule="#" * 80, i=i, v=i / 4, t=98304 * i) for i in (40, 41)),
+        Axis("Learning iteration", "step"),
+        {"Value function loss": [(40, 10.0), (41, 10.25)], "Total timesteps": [(40, 3932160), (41, 4030464)],
+         "Iteration time": [(40, 1.5), (41, 1.5)]},
+    ),
+    "a remark between the iteration and its table": (
+        _TABLE.format(i=3, said="kl just right!", r="-8.5 ", k="0.25  ")
+        + _TABLE.format(i=4, said="kl too low", r="nan  ", k="nan") + "end\n",
+        Axis("Iteration", "step"),
+        {"EpRewMean": [(3, -8.5), (4, np.nan)], "KL": [(3, 0.25), (4, np.nan)]},
+    ),
+    "held-out results under a short name, set in columns": (
+        "epoch 1 - iter 0/24 - loss 2.5\nepoch 1 - iter 24/24 - loss 2.25\nEPOCH 1 done: loss 2.375 - lr 0.1000\n"
+        "DEV  : loss 2.125 - f-score 0.4391 - acc 0.25\n",
+        Axis("iter", "step"),
+        {"loss": [(0, 2.5), (24, 2.25)], "val/loss": [(24, 2.125)], "val/f-score": [(24, 0.4391)]},
+    ),
+    "scores of clusters": (
+        "Iter 0: acc = 0.75, nmi = 0.5, ari = 0.25  ; loss= 0.5\n"
+        "Iter 140: acc = 0.875, nmi = 0.625, ari = 0.5  ; loss= 0.25\n",
+        Axis("Iter", "step"),
+        {"val/acc": [(0, 0.75), (140, 0.875)], "nmi": [(0, 0.5), (140, 0.625)], "loss": [(0, 0.5), (140, 0.25)]},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_counts_are_understood(name: str, tmp_path: Path) -> None:
+    text, axis, expected = LOGS[name]
+    result = _read(tmp_path, text)
+    assert result.axis == axis
+    for series, points in expected.items():
+        gathered = result.series[series]
+        assert gathered.number_steps == [step for step, _ in points], series
+        assert gathered.numbers.tolist() == pytest.approx([value for _, value in points], nan_ok=True), series
+
+
+def test_a_best_row_printed_once_more_is_no_new_point(tmp_path: Path) -> None:
+    rows = [f"[{i}]\ttraining's binary_logloss: 0.{i}5\tvalid_1's binary_logloss: 0.{i}6\n" for i in range(1, 5)]
+    result = _read(tmp_path, "".join([*rows, "Early stopping, best iteration is:\n", rows[1]]))
+    assert result.series["training's binary_logloss"].number_steps == [1, 2, 3, 4]
+
+
+def test_a_count_that_rises_within_epochs_stays_the_step(tmp_path: Path) -> None:
+    text = "".join(f"Epoch {i // 2} | Steps: {100 * (i % 2 + 1)} | Loss: {5 - i / 8}\n" for i in range(6))
+    result = _read(tmp_path, text)
+    assert result.series["Loss"].number_steps == [100, 200, 300, 400, 500, 600]
+
+
+def _read(tmp_path: Path, text: str) -> Read:
+    path = tmp_path / "train.log"
+    path.write_text(text, encoding="utf-8")
+    return read(console, path)
