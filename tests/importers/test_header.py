@@ -145,3 +145,40 @@ def test_line_ends_of_three_characters(tmp_path: Path) -> None:
     found = read(table, path)
     assert found.series["loss"].number_steps == list(range(10))
     assert not found.warnings
+
+
+COMMENT = "# Where no reference is available, rmse_*_{val,trn} is nan\n"
+
+
+@pytest.mark.parametrize("comments", [(0, 1), (1, 0)])
+def test_a_remark_beside_the_header_is_no_header(comments: tuple[int, int], tmp_path: Path) -> None:
+    lines = ("#  step      rmse_val    rmse_trn         lr\n", COMMENT)
+    rows = "".join(f"{i * 100:7d}      nan    {3 - i / 8:.2e}    1.0e-03\n" for i in range(10))
+    path = write(tmp_path / "lcurve.out", "".join(lines[i] for i in comments) + rows)
+    assert sniff(table, path) > 0.8
+    found = read(table, path)
+    assert found.axis == Axis("step", "step")
+    assert found.series["rmse_trn"].number_steps == [i * 100 for i in range(10)]
+    assert found.series["rmse_val"].number_steps[-1] == 900
+
+
+def test_columns_of_held_out_data_that_the_header_promises_alone(tmp_path: Path) -> None:
+    text = "#  step      rmse_val    rmse_trn    rmse_f_val  rmse_f_trn         lr\n" + COMMENT
+    text += "".join(f"{i * 100:7d}      {3 - i / 8:.2e}      {i / 8:.2e}    1.0e-03\n" for i in range(10))
+    found = read(table, write(tmp_path / "lcurve.out", text))
+    assert set(found.series) == {"rmse_trn", "rmse_f_trn", "lr"}
+    assert found.series["rmse_trn"].numbers.tolist() == pytest.approx([3 - i / 8 for i in range(10)], rel=0.01)
+    assert found.series["lr"].numbers.tolist() == [1e-3] * 10
+
+
+def test_a_column_under_the_name_of_a_metric(tmp_path: Path) -> None:
+    name = "mean class accuracy (train set)"
+    path = write(tmp_path / "train.log", f"% {name}\t\n" + "".join(f" {10 * i / 16:.4e}\t\n" for i in range(12)))
+    assert sniff(table, path) > 0.3
+    found = read(table, path)
+    assert found.series[name].numbers.tolist() == [10 * i / 16 for i in range(12)]
+    assert not found.warnings
+
+
+def test_a_column_of_numbers_under_other_words_is_none(tmp_path: Path) -> None:
+    assert sniff(table, write(tmp_path / "a.txt", "room temperature\n" + "20.5\n" * 12)) == 0.0

@@ -310,3 +310,18 @@ def test_a_header_of_thousands_of_columns(tmp_path: Path, columns: int) -> None:
     found = read(table, path)
     assert found.series["loss"].number_steps == [1, 2, 3, 4]
     assert len(found.series) == columns + 1
+
+
+def test_rows_of_another_table_are_left_out(tmp_path: Path) -> None:
+    text = "vf_loss,Entropy,Timesteps,TrueAverageReturn\r\n"
+    counts = (327, 34317, 45526, 43427, 36454, 31014, 28974, 30181)
+    for i, count in enumerate(counts):
+        text += f"{i / 8},4.25,{count},{i}.5\r\n" + ("MinGate,MaxGate\r\n" if not i else "") + "[0.2 0.7],[0.1 0.6]\r\n"
+    path = tmp_path / "progress.csv"
+    path.write_bytes(text.encode())
+    assert sniff(table, path) > 0.3
+    found = read(table, path)
+    assert found.series["TrueAverageReturn"].numbers.tolist() == [i + 0.5 for i in range(8)]
+    assert found.axis is not None
+    assert found.axis.name == "row"  # the timesteps of each batch are no count
+    assert "foreign-row" in {warning.kind for warning in found.warnings}

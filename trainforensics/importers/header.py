@@ -14,7 +14,7 @@ from pathlib import PurePath
 
 from trainforensics import roles
 from trainforensics.importers.base import EMPTY, STRING, VALUE
-from trainforensics.importers.rows.axes import is_step_name
+from trainforensics.importers.rows.axes import is_step_name, says_validation
 from trainforensics.importers.rows.block import read_text
 
 _DELIMITERS = (",", "\t", ";", "|")
@@ -25,6 +25,8 @@ _COUNTED = "step"
 NAMELESS = "column_"  # what a column without a name is called, with its number behind
 _COMMENTS = ("#", "%")
 _LIST = re.compile(r"\s*\[([-+.\d][^\[\]{}\"]*)\]?\s*$")  # one JSON array of numbers, perhaps cut off
+_BETWEEN = r"[,;|\s]+"  # cells
+_PART = re.compile(r"\s*\(\w+ set\)$")  # "accuracy (train set)"
 _BREAKS = re.compile(r"[,;\s]")
 _WORD = re.compile(r"\S+")
 _WIDE = re.compile(r"\S+(?: \S+)*")
@@ -66,6 +68,7 @@ def shape_of(data: bytes, name: str, options: Mapping[str, str]) -> Shape | None
         return None
     if above and lines[above - 1].startswith("#") and _is_numeric(lines[above]):
         above -= 1
+        lines[: above + 1] = _header_last(lines[: above + 1], len(re.split(_BETWEEN, lines[above + 1].strip())))
     if lines[above][:1] in _COMMENTS:
         lines[above] = " " + lines[above][1:].rstrip()
     found = _with_header(lines, above) or _one_column(lines, above, options)
@@ -100,6 +103,9 @@ def _with_header(lines: Sequence[str], above: int) -> Shape | None:
             return None
     rows = list(csv.reader(picked, delimiter=delimiter))
     header = [name.strip() for name in rows[0]]
+    trained = [i for i, name in enumerate(header) if not says_validation(name)]
+    if spans and 1 < len(trained) < len(header) and all(len(row) == len(trained) for row in rows[1:-1]):
+        header, spans = [header[i] for i in trained], tuple(spans[i] for i in trained)  # nothing is held out
     wide = list(_WIDE.finditer(lines[above])) if spans else []
     if 1 < len(wide) < len(header) and sum(len(row) == len(wide) for row in rows[1:]) > len(rows[1:]) / 2:
         header, spans = [name[0] for name in wide], tuple(name.span() for name in wide)  # "Train Loss" is one name
@@ -111,14 +117,24 @@ def _with_header(lines: Sequence[str], above: int) -> Shape | None:
     return Shape(delimiter, header, body, above + 1, spans)
 
 
+def _header_last(comments: list[str], width: int) -> list[str]:
+    """The comments above a table's rows with its header as the last: the one of as many names, else one with a step."""
+    names = [re.split(_BETWEEN, line.strip("# \t")) for line in comments]
+    fitting = [i for i, found in enumerate(names) if comments[i][:1] == "#" and len(found) == width]
+    counting = [i for i, found in enumerate(names) if comments[i][:1] == "#" and is_step_name(found[0])]
+    at = max(fitting or counting, default=len(comments) - 1)
+    return [*comments[:at], *comments[at + 1 :], comments[at]]
+
+
 def _one_column(lines: Sequence[str], above: int, options: Mapping[str, str]) -> Shape | None:
     """A number a line below a line that names a metric."""
     header, numbers = lines[above].strip(), [line.strip() for line in lines[above + 1 : above + _LINES] if line.strip()]
     if len(numbers) < _FEWEST_ROWS or not all(is_number(text) and not _BREAKS.search(text) for text in numbers[:-1]):
         return None
-    if is_number(header) or roles.resolve(header, options).role is None:
+    known = {roles.resolve(name, options).role for name in (header, f"val/{_PART.sub('', header)}")} - {None}
+    if is_number(header) or not known:
         return None
-    return Shape("\t", [header], [[text] for text in numbers], above + 1)
+    return Shape(" ", [header], [[text] for text in numbers], above + 1)
 
 
 def _repeats(row: Sequence[str], header: Sequence[str]) -> bool:
@@ -175,5 +191,5 @@ def is_number(text: str) -> bool:
 
 
 def _is_numeric(line: str) -> bool:
-    cells = re.split(r"[,;|\s]+", line.strip())
+    cells = re.split(_BETWEEN, line.strip())
     return all(read_text(cell)[1] in {VALUE, STRING, EMPTY} for cell in cells)

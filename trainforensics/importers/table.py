@@ -42,6 +42,7 @@ _BLANKS = re.compile(rb"[ \t]+")
 _LONG_NAMES = frozenset({"metric", "tag", "name", "key"})
 _LONG_VALUES = frozenset({"value", "metric_value"})
 _LONGEST_QUOTED = 64 << 20
+_NAME = re.compile(r"(?!(?:nan|inf(?:inity)?|none|null)$)[A-Za-z][\w ./()-]*", re.IGNORECASE)
 _BATCH_ROWS = 1 << 16
 _FEW_LINES = 3
 _LONGEST_HEAD = 4 << 20
@@ -58,9 +59,13 @@ def sniff(head: Head) -> float:
         return _confidence_without_header(shape.header, head.options)
     if _is_runs_table(shape.header):
         return 0.8
-    numeric = sum(_numeric_share(row, len(shape.header)) >= 0.3 for row in shape.rows)
-    if not shape.rows or numeric < 0.7 * len(shape.rows):
+    whole = [row for row in shape.rows if len(row) == len(shape.header)]  # others may be of a table within this one
+    rows = whole if len(whole) > len(shape.rows) / 3 else shape.rows
+    numeric = sum(_numeric_share(row, len(shape.header)) >= 0.3 for row in rows)
+    if not rows or numeric < 0.7 * len(rows):
         return 0.0
+    if len(shape.header) == 1:
+        return 0.4
     return _confidence(shape.header, head.options)
 
 
@@ -149,6 +154,9 @@ class _Csv:
     spans: Sequence[tuple[int, int]] = ()
     ragged: int = 0
     ragged_line: int = 0
+    others: set[int] = field(default_factory=set)  # widths of further tables among the rows
+    foreign: int = 0
+    foreign_line: int = 0
     stray: int = 0
     stray_line: int = 0
     warnings: list[ReadWarning] = field(default_factory=list)
@@ -173,6 +181,9 @@ class _Csv:
         if self.ragged:
             message = f"{self.ragged} rows have more cells than the header; the further cells are column_<number>"
             yield ReadWarning("ragged-row", f"line {self.ragged_line}", message)
+        if self.foreign:
+            message = f"{self.foreign} rows of another table stand among the rows; they were left out"
+            yield ReadWarning("foreign-row", f"line {self.foreign_line}", message)
         if self.stray:
             message = f"{self.stray} rows open a quotation that nothing closes; they were left out"
             yield ReadWarning("bad-line", f"line {self.stray_line}", message)
@@ -312,9 +323,18 @@ class _Csv:
                     self.header = [name.strip() for name in row]
                 reader.restart()
                 continue
+            if self._is_foreign(row):
+                self.foreign, self.foreign_line = self.foreign + 1, self.foreign_line or at
+                continue
             rows.append(row)
             lines.append(at)
         yield from self._rows(rows, lines, reader)
+
+    def _is_foreign(self, row: Sequence[str]) -> bool:
+        """Whether a row is of another table that the program wrote between the rows, or its header."""
+        if 1 < len(row) < len(self.header) and all(_NAME.fullmatch(cell.strip()) for cell in row):
+            self.others.add(len(row))
+        return len(row) in self.others
 
     def _is_header(self, row: Sequence[str]) -> bool:
         names = [cell.strip() for cell in row]

@@ -130,7 +130,7 @@ class Shape:
     @property
     def setting(self) -> bool:
         """Whether it may say how much is to be done rather than where the run stands: "steps: 1000"."""
-        return bool(self.step and not self.values) and self.step_name.lower() in _PLURAL
+        return bool(self.step and not self.values) and self.step_name.lower() in {*_PLURAL, "batch"}
 
     @property
     def counted(self) -> bool:

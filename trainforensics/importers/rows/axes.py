@@ -169,7 +169,7 @@ def choose(
 ) -> StepAxis:
     """The step axis of a source, judged on its first block; a column that the user `declared` comes before all."""
     epoch = _find(block, _EPOCHS) or (_PAIR[0] if set(_PAIR) <= block.columns.keys() else None)
-    column = next((name for name in declared if name in block.columns), None) or _step_column(block)
+    column = next((name for name in declared if name in block.columns), None) or _step_column(block, epoch)
     if column is not None:
         restarting = _restarting(block, column, epoch, validation)
         if restarting is not None and epoch is not None:
@@ -272,14 +272,14 @@ def _rank_of(name: str) -> int | None:
     return next((i for i, names in enumerate(_STEPS) if last in names and last != "max_steps"), None)
 
 
-def _step_column(block: Block) -> str | None:
-    """The most trusted column that counts steps: whole numbers that change."""
+def _step_column(block: Block, epoch: str | None) -> str | None:
+    """The most trusted column that counts steps: whole numbers that change, and without an `epoch` rise."""
     candidates = []
     for order, (name, cells) in enumerate(block.columns.items()):
         rank = _rank_of(name)
         if rank is None and _rank_of(name.rsplit("/", 1)[-1]) is not None and not says_validation(name):
             rank = len(_STEPS) + 1  # in a folder of unknown meaning: better than nothing
-        if rank is None or not _counts(cells):
+        if rank is None or not _counts(cells) or (epoch is None and _falls(cells)):
             continue
         cover = np.count_nonzero(cells.state == VALUE) / len(block)
         candidates.append((cover < 0.5, rank, order, name))
@@ -295,6 +295,13 @@ def _counts(cells: Cells) -> bool:
     if not len(number) or np.any(number != np.floor(number)):
         return False
     return len(number) < 3 or bool(np.any(number != number[0]))
+
+
+def _falls(cells: Cells) -> bool:
+    """Whether numbers fall more often than they rise, and none comes twice: sizes of batches rather than counts."""
+    number = cells.number[cells.state == VALUE]
+    falls = np.count_nonzero(np.diff(number) < 0)
+    return (len(number) - 1) / 2 < falls < len(number) - 1 and len(np.unique(number)) == len(number)
 
 
 def _names_checkpoints(name: str, cells: Cells) -> bool:
