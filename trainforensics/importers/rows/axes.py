@@ -300,7 +300,7 @@ def _counts(cells: Cells) -> bool:
 def _falls(cells: Cells) -> bool:
     """Whether numbers fall more often than they rise, and none comes twice: sizes of batches rather than counts."""
     number = cells.number[cells.state == VALUE]
-    falls = np.count_nonzero(np.diff(number) < 0)
+    falls = int(np.count_nonzero(np.diff(number) < 0))
     return (len(number) - 1) / 2 < falls < len(number) - 1 and len(np.unique(number)) == len(number)
 
 
