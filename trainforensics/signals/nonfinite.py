@@ -82,7 +82,7 @@ def nonfinite(signals: Signals) -> tuple[Episode, ...]:
 @np.errstate(all="ignore")
 def _episodes(signals: Signals) -> tuple[Episode, ...]:
     losses = [_bad_loss(signals, curve) for curve in _losses(signals)]
-    onset = _onset(signals, losses)
+    onset = _onset(signals, losses or _in_its_place(signals))
     found = [onset] if onset else []
     found += _lost_lives(losses)
     if not onset and (told := _told(signals, losses)):
@@ -105,6 +105,15 @@ def _losses(signals: Signals) -> list[Curve]:
         return ranked
     whole = any(c.series == primary.series for c in curves)
     return [primary, *ranked] if whole else ranked
+
+
+def _in_its_place(signals: Signals) -> list[_Bad]:
+    """What tells of the weights of a policy, where no training loss is logged: other losses and the KL.
+
+    Not the reward, which is also NaN while no episode ends; nor what was NaN from the start.
+    """
+    curves = [*loss_like(signals), *(c for c in signals.curves("kl") if c.series.rank is None)]
+    return [_Bad(curve, mask) for curve in curves if len(mask := ~curve.finite) and not mask[0]]
 
 
 def _bad_loss(signals: Signals, curve: Curve) -> _Bad:
@@ -307,8 +316,8 @@ def _without_placeholder(bad: _Bad) -> _Bad:
 def _bad_component(signals: Signals, curve: Curve, losses: list[_Bad]) -> _Bad | None:
     if any(curve.series == bad.curve.series for bad in losses):
         return None
-    curve = real_rows(signals, curve)
-    return _seldom(curve)
+    found = _seldom(real_rows(signals, curve))
+    return None if found is None or found.mask[-1] else found
 
 
 def _seldom(curve: Curve) -> _Bad | None:

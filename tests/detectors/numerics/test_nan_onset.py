@@ -39,6 +39,27 @@ def test_nan_to_the_end() -> None:
     assert found.confidence > 0.9
 
 
+def test_without_a_training_loss_the_kl_and_other_losses_speak() -> None:
+    kl, value = np.abs(RNG.normal(1e-3, 1e-4, 200)), falling()
+    kl[150:] = value[151:] = np.nan
+    found = only(make_signals({"kl": kl, "Value function loss": value}))
+    assert (found.kind, found.onset_step, found.end_step) == ("nan-onset", 151, None)
+
+
+def test_rewards_without_a_finished_episode_are_no_onset() -> None:
+    reward = falling()
+    reward[150:] = np.nan
+    outcome = nan_onset.detect(make_signals({"reward": reward, "entropy": falling(seed=1)}), {})
+    assert isinstance(outcome, NotApplicable)
+
+
+def test_a_component_that_is_bad_at_the_end_did_not_come_back() -> None:
+    part = falling(seed=1)
+    part[199:] = np.inf
+    outcome = transient_nan.detect(make_signals({"train_loss": falling(), "value_loss": part}), {})
+    assert isinstance(outcome, Clear)
+
+
 def test_the_first_bad_series_gives_the_onset() -> None:
     loss, norm = falling(), np.full(200, 1.0) + 0.1 * RNG.random(200)
     norm[140:] = np.inf

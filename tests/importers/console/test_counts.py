@@ -112,6 +112,12 @@ LOGS: dict[str, tuple[str, Axis, Series]] = {
         Axis("iter", "step"),
         {"loss": [(0, 2.5), (24, 2.25)], "val/loss": [(24, 2.125)], "val/f-score": [(24, 0.4391)]},
     ),
+    "a total beside its parts": (
+        "step 100, policy=6.5 mse=0.25 reg=0.375 total=7.25 (4548.29 pos/s)\n"
+        "step 200, policy=5.5 mse=0.125 reg=0.375 total=6.25 (4548.29 pos/s)\n",
+        Axis("step", "step"),
+        {"total loss": [(100, 7.25), (200, 6.25)], "mse": [(100, 0.25), (200, 0.125)]},
+    ),
     "scores of clusters": (
         "Iter 0: acc = 0.75, nmi = 0.5, ari = 0.25  ; loss= 0.5\n"
         "Iter 140: acc = 0.875, nmi = 0.625, ari = 0.5  ; loss= 0.25\n",

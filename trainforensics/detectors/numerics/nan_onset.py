@@ -3,7 +3,8 @@
 What it detects:
     A training loss that is NaN or infinite to the end of the log, also where a filter hides it (the loss is logged as 0
     or repeats while the gradient norm is NaN), where the loss vanishes from rows that go on, and where only one rank's
-    loss is bad. The onset is the first non-finite value of any series that belongs to the event.
+    loss is bad. In a log of a policy without a training loss its other losses and its KL stand for it. The onset is the
+    first non-finite value of any series that belongs to the event.
 
 Why it matters:
     Weights that have seen NaN stay NaN. Every step after the onset is lost, and a checkpoint saved after it is useless.
@@ -37,9 +38,9 @@ META = Meta(kind=KINDS["nan-onset"], uses=("*",))
 
 def detect(signals: Signals, params: Params) -> Outcome:  # noqa: ARG001
     """Report the loss that is not finite to the end, and each earlier process life that ended so."""
-    if not signals.has("train_loss"):
-        return NotApplicable("no training loss is logged", "the training loss")
     found = tuple(_finding(signals, e) for e in nonfinite(signals) if e.kind == "nan-onset")
+    if not (found or signals.has("train_loss")):
+        return NotApplicable("no training loss is logged", "the training loss")
     return Fired(found) if found else Clear()
 
 

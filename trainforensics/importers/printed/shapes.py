@@ -178,6 +178,7 @@ def learn(
     _name_glued(line, items)
     _name_counts(line, items, start, header)
     _share_lead(items)
+    _name_total(line, items)
     _part_splits(items)
     _part_evaluations(items)
     shape = Shape(dictionary=brace is not None)
@@ -364,6 +365,15 @@ def _name_counts(line: str, items: Sequence[Item], start: int, header: str) -> N
         if not second.name and items[2:] and items[2].name.startswith("avg"):  # its mean behind it: what is minimised
             second.name, second.said = "loss", True
             items[2].name, items[2].kind = "loss", "average"
+
+
+def _name_total(line: str, items: Sequence[Item]) -> None:
+    """Beside losses a bare total is theirs: "policy=6.25 mse=0.25 total=7.25"; a whole one counts samples."""
+    totals = [item for item in items if item.name.lower() == "total" and "." in line[item.start : item.end]]
+    found = [roles.resolve(item.name) for item in items if item.name]
+    losses = [match for match in found if match.role == "train_loss"]
+    if len(totals) == 1 and losses and all(match.weak for match in losses):
+        totals[0].name = "total loss"
 
 
 def _part_splits(items: Sequence[Item]) -> None:
