@@ -4,7 +4,7 @@ from curves import healthy
 from factories import make_curve, make_signals
 
 from trainforensics.signals.losses import loss_events
-from trainforensics.signals.structure import mean_so_far, ramps
+from trainforensics.signals.structure import ramps
 
 
 def sorted_epochs(epochs: int, points: int, seed: int = 0) -> np.ndarray:
@@ -32,13 +32,3 @@ def test_falls_at_unequal_distances_or_without_climbs_are_no_ramps() -> None:
     stairs = healthy(480) * np.repeat([8.0, 4.0, 2.0, 1.0], 120)
     assert ramps(make_curve(stairs)) == ()
     assert ramps(make_curve(healthy(480))) == ()
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_a_mean_over_all_values_so_far_is_known_by_its_moves(seed: int) -> None:
-    raw = np.random.default_rng(seed).gamma(4, 0.03, 400)
-    assert mean_so_far(np.cumsum(raw) / np.arange(1, 401))
-    assert not mean_so_far(raw)
-    assert not mean_so_far(healthy(400, seed=seed))
-    assert not mean_so_far(raw[:30])
-    assert not mean_so_far(7 + 5 / (1 + np.arange(400) / 10) + 1e-3 * raw)

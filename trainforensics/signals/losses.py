@@ -13,11 +13,12 @@ from trainforensics.signals.excursions import MIN_POINTS, absurd_falls, excursio
 from trainforensics.signals.measure import Excursion
 from trainforensics.signals.precursors import RISING, companions, excursions_of, precursors
 from trainforensics.signals.run import Signals
-from trainforensics.signals.structure import MEAN_POINTS, mean_so_far, ramps
+from trainforensics.signals.running import running_mean
+from trainforensics.signals.structure import ramps
 from trainforensics.signals.task import adversarial, is_distance, rewarded
 
 # What the loss kinds look at beside the loss; declared by each of them, since derived signals are shared.
-USES = (*RISING, "learning_rate", "loss_scale", "loss_weight", "reward", "stage")
+USES = (*RISING, "epoch", "learning_rate", "loss_scale", "loss_weight", "reward", "stage")
 RANGE_DECADES = 2.0  # no warm-up lasts for the whole run, and none starts at a hundredth and grows by a factor
 RESTART_POINTS = 32  # logged points before a rise in which a restart of the learning rate explains it
 REWEIGHTED = 0.1  # of the largest weight: by less no loss changes its course
@@ -90,9 +91,14 @@ def _loss_events(signals: Signals) -> tuple[LossEvent, ...]:
     curve = signals.curve("train_loss")
     if curve is None or unjudgeable(signals) is not None:
         return ()
-    events = [e for e in _on(curve, excursions_of(signals, curve)) if not _constructed(signals, curve, e)]
+    mean = running_mean(signals, curve)
+    if mean is not None and mean.throughout:
+        if mean.behind is None:  # a mean wanders by itself
+            return tuple(_on(curve, absurd_falls(curve.value[curve.finite])))
+        curve = mean.behind
     finite = curve.value[curve.finite]
-    leap = None if is_distance(curve) or rewarded(signals) or mean_so_far(finite) else leap_at_start(finite)
+    events = [e for e in _on(curve, excursions_of(signals, curve)) if not _constructed(signals, curve, e)]
+    leap = None if is_distance(curve) or rewarded(signals) or mean is not None else leap_at_start(finite)
     if leap is not None:
         events = [*_on(curve, (leap,)), *(e for e in events if e.excursion.onset > leap.peak)]
     if not events and (rise := slow_rise(curve.only_finite())) is not None:
@@ -137,7 +143,8 @@ def slow_rise(curve: Curve) -> Excursion | None:
 def _constructed(signals: Signals, curve: Curve, event: LossEvent) -> bool:
     """Whether the course belongs to how the loss is made rather than to the training."""
     finite = curve.only_finite()
-    if event.excursion.onset < MEAN_POINTS and mean_so_far(finite.value):
+    mean = running_mean(signals, curve)
+    if mean is not None and mean.begins(event.excursion.onset):
         return True
     if event.sudden and announced(signals, event.before_step, event.onset_step):
         return True

@@ -1,4 +1,4 @@
-"""Courses that a training loss takes by construction: data sorted within each epoch, a mean over all values so far."""
+"""Courses that a training loss takes by construction: data sorted within each epoch."""
 
 from __future__ import annotations
 
@@ -12,10 +12,6 @@ EQUAL = 0.05  # by which the lengths of ramps may differ
 CLIMBING = 0.8  # of the moves between eighths of a ramp that must lead up
 EIGHTHS = 8
 FALL = 8.0  # noise widths of the step from one point to the next
-MEAN_OCTAVES = 5  # of the point number, 4 to 64, over which a mean over all values so far shows itself
-MEAN_POINTS = 64  # from there on such a mean hardly moves any more
-STRAIGHT = 0.5  # of its way that a descent gains; a mean goes up and down
-STEADY = 3.0  # largest ratio of the unrolled moves; those of a plain series grow by 8
 
 
 def ramps(curve: Curve) -> tuple[int, ...]:
@@ -43,15 +39,3 @@ def ramps(curve: Curve) -> tuple[int, ...]:
 def _climbs(values: Floats) -> bool:
     heights = np.array([np.median(part) for part in np.array_split(values, EIGHTHS)])
     return bool(np.mean(np.diff(heights) > 0) >= CLIMBING and heights[-1] > heights[0])
-
-
-def mean_so_far(value: Floats) -> bool:
-    """Whether each value is the mean of all raw values up to it: its moves, times the number of the point, keep their
-    size."""
-    if len(value) <= 2 ** (MEAN_OCTAVES + 1):
-        return False
-    moves = np.abs(np.diff(value)) * np.arange(2, len(value) + 1)
-    sizes = np.array([np.mean(moves[2**k - 1 : 2 ** (k + 1) - 1]) for k in range(2, MEAN_OCTAVES + 1)])
-    early = value[3 : 2 ** (MEAN_OCTAVES + 1)]
-    net, way = abs(early[-1] - early[0]), float(np.abs(np.diff(early)).sum())
-    return bool(sizes.min() > 0 and sizes.max() <= STEADY * sizes.min() and net < STRAIGHT * way)
