@@ -6,7 +6,7 @@ again, hardly move later, and hide bursts; what they average is judged instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -101,18 +101,20 @@ def _resets(values: Floats) -> Ints:
 def _begin_as_means(parts: list[Floats]) -> bool:
     """Whether the first moves, times the number of the point, keep their size, and lead to and fro as no descent."""
     moves = [np.abs(np.diff(part)) for part in parts]
-    sizes = [np.mean(at([move * np.arange(2, len(move) + 2) for move in moves])) for at in _octaves(EARLY)]
+    unrolled = [move * np.arange(2, len(move) + 2) for move in moves]
+    sizes = np.array([np.mean(_octave(unrolled, first)) for first in _octaves(EARLY)])
     net = sum(abs(part[-1] - part[3]) for part in parts)
     to_and_fro = net < STRAIGHT * sum(float(move[3:].sum()) for move in moves)
-    return bool(to_and_fro and _alike(np.array(sizes), 0.0)) and not _below_zero(parts)
+    return bool(to_and_fro and _alike(sizes)) and not _below_zero(parts)
 
 
 def _are_means(parts: list[Floats]) -> bool:
     """Whether the values behind each part, if it is a running mean, scatter alike at every distance from its start."""
     scatter = [np.abs(np.diff(_unrolled(part, np.arange(1, len(part) + 1)))) for part in parts]
     most = OUTLIER * float(np.median(np.concatenate(scatter)))
-    sizes = np.array([np.mean(np.minimum(at(scatter), most)) for at in _octaves(max(map(len, parts)))])
-    rounding = resolution(np.concatenate(parts)) * 2.0 ** np.arange(3, 3 + len(sizes))
+    octaves = _octaves(max(map(len, parts)))
+    sizes = np.array([np.mean(np.minimum(_octave(scatter, first), most)) for first in octaves])
+    rounding = resolution(np.concatenate(parts)) * 2.0 * (np.array(octaves, np.float64) + 1)
     return _alike(sizes, rounding) and not _below_zero(parts)
 
 
@@ -124,13 +126,16 @@ def _below_zero(parts: list[Floats]) -> bool:
     return min(part.min() for part in parts) > 0 and float(np.mean(np.concatenate(below))) > NEGATIVE
 
 
-def _octaves(n: int) -> Iterator[Callable[[Iterable[Floats]], Floats]]:
-    """What picks the values of an octave of the point number, from 4 on, out of each part."""
-    for k in range(2, n.bit_length() - 1):
-        yield lambda parts, first=2**k - 1: np.concatenate([part[first : 2 * first + 1] for part in parts])
+def _octaves(n: int) -> list[int]:
+    """First indices of the octaves of the point number, from 4 on; each ends at twice its first number."""
+    return [2**k - 1 for k in range(2, n.bit_length() - 1)]
 
 
-def _alike(sizes: Floats, rounding: Floats | float) -> bool:
+def _octave(parts: Sequence[Floats], first: int) -> Floats:
+    return np.concatenate([part[first : 2 * first + 1] for part in parts])
+
+
+def _alike(sizes: Floats, rounding: Floats | float = 0.0) -> bool:
     return bool(sizes.max() > 0 and np.all(sizes <= STEADY * sizes.min() + rounding))
 
 
