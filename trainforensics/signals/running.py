@@ -101,7 +101,7 @@ def _resets(values: Floats) -> Ints:
 def _begin_as_means(parts: list[Floats]) -> bool:
     """Whether the first moves, times the number of the point, keep their size, and lead to and fro as no descent."""
     moves = [np.abs(np.diff(part)) for part in parts]
-    unrolled = [move * np.arange(2, len(move) + 2) for move in moves]
+    unrolled = [move * np.arange(2.0, len(move) + 2) for move in moves]
     sizes = np.array([np.mean(_octave(unrolled, first)) for first in _octaves(EARLY)])
     net = sum(abs(part[-1] - part[3]) for part in parts)
     to_and_fro = net < STRAIGHT * sum(float(move[3:].sum()) for move in moves)
