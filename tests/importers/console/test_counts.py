@@ -154,3 +154,37 @@ def _read(tmp_path: Path, text: str) -> Read:
     path = tmp_path / "train.log"
     path.write_text(text, encoding="utf-8")
     return read(console, path)
+
+
+def test_a_setting_is_no_epoch_and_iterations_are_finer_than_the_first_epoch(tmp_path: Path) -> None:
+    text = "batch =  256\ntolerance =  0.5\nepoch =  20\nprint_freq =  100\nlearning_rate =  0.5\n"
+    for i in range(3):
+        text += f"Epoch {i}\tAcc: 0.{9 - i}\tnmi: 0.{8 - i}\n"
+        text += "".join(f"Iteration: {100 * (2 * i + j)}\tLoss: {8 - i}.5\n" for j in range(2))
+    result = _read(tmp_path, text)
+    assert result.axis == Axis("Iteration", "step")
+    assert set(result.series) == {"val/Acc", "nmi", "Loss"}
+    assert result.series["val/Acc"].number_steps == [0, 100, 300]
+    assert result.series["Loss"].number_steps == [0, 100, 200, 300, 400, 500]
+
+
+DIALECTS = {
+    "CatBoost": ("{i}:\tlearn: 0.5\ttest: 0.25\tbest: 0.25 ({i})\ttotal: 17.2ms\tremaining: 17s\n",
+                 {"learn": 0.5, "test/learn": 0.25}),
+    "ML-Agents": ("[INFO] Walker. Step: {i}. Time Elapsed: 60.1 s. Mean Reward: 0.5. Std of Reward: 0.25. Training.\n",
+                  {"Mean Reward": 0.5, "Std of Reward": 0.25}),
+    "Gaussian splatting": ("[ITER {i}] Evaluating test: L1 0.25 PSNR 27.5 [01/01 10:00:00]\n",
+                           {"test/l1_loss": 0.25, "test/psnr": 27.5}),
+    "nnU-Net": ("2023-01-01 10:00:00.123456: Epoch {i}\n2023-01-01 10:00:00.123456: train_loss -0.5\n"
+                "2023-01-01 10:00:00.123456: Pseudo dice [0.5, 0.25]\n", {"train_loss": -0.5, "Pseudo dice": 0.5}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_dialects(name: str, tmp_path: Path) -> None:
+    line, expected = DIALECTS[name]
+    result = _read(tmp_path, "".join(line.format(i=i) for i in (1, 2, 3)))
+    for series, value in expected.items():
+        assert result.series[series].number_steps == [1, 2, 3], series
+        assert result.series[series].numbers.tolist() == [value] * 3, series
+    assert "total loss" not in result.series

@@ -60,7 +60,7 @@ COUNTS: dict[str, tuple[str, dict[str, Pairs]]] = {
     ),
     "a number and a colon": (
         "0:\tlearn: 0.75\ttest: 0.875\ttotal: 12ms\n1:\tlearn: 0.5\ttest: 0.75\ttotal: 24ms\n",
-        {"learn": [(0, 0.75), (1, 0.5)], "test": [(0, 0.875), (1, 0.75)]},
+        {"learn": [(0, 0.75), (1, 0.5)], "test/learn": [(0, 0.875), (1, 0.75)]},
     ),
     "a loss and its mean without a name": (
         "Region 82 Avg IOU: -nan, Class: -nan, Obj: -nan, No Obj: 0.000004, .5R: -nan, .75R: -nan,  count: 0\n"

@@ -36,6 +36,7 @@ class Clock:
     _lowest: int = 0
     _apart: tuple[int, ...] = ()  # how far the rows of the epoch stood apart, first and last
     _offset: int = 0
+    _noted: int | None = None  # the epoch in which the axis was found
     _row_step: int = 0
     _rows: int = 0
 
@@ -142,4 +143,8 @@ class Clock:
         self._row_step = step
 
     def _note(self, axis: Axis) -> None:
-        self.axis = self.axis or axis
+        """The first axis stays, but steps that are counted within the first epoch are finer than epochs."""
+        if self.axis is None:
+            self.axis, self._noted = axis, self.epoch
+        elif axis.unit == "step" and self.axis.unit == "epoch" and self.epoch == self._noted:
+            self.axis = axis

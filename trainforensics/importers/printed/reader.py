@@ -54,6 +54,7 @@ _APART = 1.25
 _NUMBERS = re.compile(r"\d+")
 _PERCENT = re.compile(r"\d{1,3}$")
 _FINISHED = 0.95  # of a bar that begins again: the next epoch
+_ASSIGNMENT = re.compile(r"\s*\w+ +=\s+\d+\s*$")  # "epoch = 20" may be a setting
 _REPEATED = re.compile(r"best iteration is:\s*$", re.IGNORECASE)  # and LightGBM prints its row once more
 _BOX_RULER = re.compile(r"\s*-{10,}\s*$")
 
@@ -283,7 +284,8 @@ class Reader:
         if isinstance(learned, int) and 0 < learned < len(line):
             self._line(line[:learned], number)
             return line[learned:]
-        if isinstance(learned, Shape) and learned.setting and not self._recurs(learned, number, len(self._lines), 2):
+        may_set = isinstance(learned, Shape) and (learned.setting or (not learned.values and _ASSIGNMENT.match(line)))
+        if isinstance(learned, Shape) and may_set and not self._recurs(learned, number, len(self._lines), 2):
             learned = None
         if not isinstance(learned, Shape):
             if len(self._unknown) < _MOST_UNKNOWN and not self._undecided:
@@ -304,7 +306,7 @@ class Reader:
         for line in self._lines[number - self._first :][:tried]:
             for piece in pieces(line):
                 if (found := shape.pattern.match(piece)) is not None:
-                    counts.append(whole_number(found[shape.step]))
+                    counts.append(whole_number(found[shape.step or shape.inner or shape.epoch]))
                     if len(counts) > 1 and counts[-1] <= counts[-2]:
                         return False
                     if len(counts) == enough:

@@ -309,6 +309,9 @@ def _drop_logger(first: Item) -> None:
 
 def _end_sentences(items: Sequence[Item]) -> None:
     """In a line that counts, a name begins with its sentence: "[Iteration 5] ... 377 records/second. Loss is 2.5"."""
+    _, stop, name = items[0].name.rpartition(". ") if items else ("", "", "")
+    if stop and _is_count(name):
+        items[0].name = name  # "Walker. Step: 500. Mean Reward: 2.5."
     if not any(_is_count(item.name) for item in items[:2]):
         return
     for item in items:
@@ -368,8 +371,9 @@ def _name_counts(line: str, items: Sequence[Item], start: int, header: str) -> N
 
 
 def _name_total(line: str, items: Sequence[Item]) -> None:
-    """Beside losses a bare total is theirs: "policy=6.25 mse=0.25 total=7.25"; a whole one counts samples."""
+    """Beside losses a bare total is theirs, "mse=0.25 total=7.25"; whole numbers count, and units tell times."""
     totals = [item for item in items if item.name.lower() == "total" and "." in line[item.start : item.end]]
+    totals = [item for item in totals if not _MEASURED.match(line, item.end)]
     found = [roles.resolve(item.name) for item in items if item.name]
     losses = [match for match in found if match.role == "train_loss"]
     if len(totals) == 1 and losses and all(match.weak for match in losses):

@@ -43,7 +43,11 @@ _FORMATS = tuple(
          rf".*objective function for '([\w-]+)' for minibatches \d+-(\d+) is ({NUMBER}) over .*",
          r"minibatch \2, objf/\1=\3"),
         (" of piece ", r".*?\bStep (\d+) of piece (\d+) of epoch (\d+)(.*)", r"epoch \3, piece \2, step \1\4"),
-        ("passed: ", rf"\s*(\d+):\s+(.*?{NUMBER})\s*passed: .*", r"iteration \1, \2"),  # CatBoost
+        ("learn", rf"\s*(\d+):\s+learn:? ({NUMBER})(?:\s+test:? ({NUMBER}))?(?:\s.*|passed: .*)",  # CatBoost
+         r"iteration \1, learn=\2, test/learn=\3"),
+        ("Evaluating ", r"\[ITER (\d+)\] Evaluating (\w+): L1 (\S+) PSNR (\S+).*",
+         r"iteration \1, \2/l1_loss=\3, \2/psnr=\4"),  # Gaussian splatting
+        ("Pseudo dice [", r"(.*)Pseudo dice \[(.*)\]", r"\1Pseudo dice: [\2]"),  # nnU-Net
         ("#", r"#(\d+)(?=[\s:|])(.*=.*)", r"iteration \1 \2"),
     )
 )  # fmt: skip
