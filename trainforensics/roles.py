@@ -27,6 +27,7 @@ _NORM_ORDER = re.compile(r"(?<=_)(\d)\.0(?=_)")
 _BARE_GRADIENTS = frozenset({"grad", "gradient"})  # a norm, where no other name says so
 _WINDOW = re.compile(r"\s[(\[](?:last|past|over)\s\d+[^)\]]*[)\]]")  # "reward (last 10 episodes)"
 _POSSESSIVE = re.compile(r"(?<=\w)'s(?= )")  # "valid_1's auc"
+_GBDT_NORM = re.compile(r"'s (l[12])$")  # LightGBM's errors of a regression
 _NORM_BARS = re.compile(r"\|{1,2}(\w+)\|{1,2}")
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+\d*|[A-Z]+\d*|\d+")
 _COMPONENT = re.compile(r"[^/.:|]+")
@@ -301,7 +302,7 @@ def _cut(name: str) -> list[_Token]:
     """The words of a name in lower case, each with its path component and its text as logged."""
     tokens: list[_Token] = []
     plain = _NORM_ORDER.sub(r"\1", _SUFFIX_UNIT.sub("", _UNIT.sub(" ", name))).replace(" - ", "/")
-    plain = _NORM_BARS.sub(r"\1 norm", _POSSESSIVE.sub("", _WINDOW.sub("", plain)))
+    plain = _NORM_BARS.sub(r"\1 norm", _POSSESSIVE.sub("", _GBDT_NORM.sub(r" \1_loss", _WINDOW.sub("", plain))))
     for index, part in enumerate(_COMPONENT.finditer(plain)):
         for found in _WORD.finditer(part[0]):
             word = found[0].lower()

@@ -175,6 +175,16 @@ DIALECTS = {
                   {"Mean Reward": 0.5, "Std of Reward": 0.25}),
     "Gaussian splatting": ("[ITER {i}] Evaluating test: L1 0.25 PSNR 27.5 [01/01 10:00:00]\n",
                            {"test/l1_loss": 0.25, "test/psnr": 27.5}),
+    "LightGBM": ("[{i}]\tvalid_set's l2: 0.5\n", {"valid_set's l2": 0.5}),
+    "BasicSR": ("[epoch:  1, iter: {i}, lr:(2.0e-04,)] l_pix: 0.5\n\t # psnr: 27.5\tBest: 28.0000 @ 5000 iter\n",
+                {"l_pix": 0.5, "val/psnr": 27.5}),
+    "a table of two columns without bars": (
+        "------------------  ------\ntrainer/QF1 Loss        0.5\neval/Average Returns  -20.5\n"
+        "Epoch                  {i}\n------------------  ------\n", {"trainer/QF1 Loss": 0.5}),
+    "a table of two columns, each behind a time": (
+        "2017-01-01 10:00:00 | [trpo] -------------  ---\n2017-01-01 10:00:00 | [trpo] Iteration      {i}\n"
+        "2017-01-01 10:00:00 | [trpo] AverageReturn  2.5\n2017-01-01 10:00:00 | [trpo] -------------  ---\n",
+        {"AverageReturn": 2.5}),
     "nnU-Net": ("2023-01-01 10:00:00.123456: Epoch {i}\n2023-01-01 10:00:00.123456: train_loss -0.5\n"
                 "2023-01-01 10:00:00.123456: Pseudo dice [0.5, 0.25]\n", {"train_loss": -0.5, "Pseudo dice": 0.5}),
 }  # fmt: skip

@@ -14,7 +14,7 @@ _TAIL = re.compile(
 )
 _DESCRIPTION = re.compile(r"(?:^|[\])}]|\s{2,})(?P<text>[^\])}{]{0,120}?)\s*\d{1,3}$")
 _STEP_UNITS = re.compile(
-    r"(?:\?|[\d.]+)?\s*(?:(?:it|steps?|batch(?:es)?|ba|iter|b|updates?)/s|s/(?:it|steps?|batch(?:es)?|ba|iter|b|updates?))$"
+    r"(?:\?|[\d.]+)?\s*(?:(?:it|steps?|batch(?:es)?|ba|iter|b|updates?|epochs?)/s|s/(?:it|steps?|batch(?:es)?|ba|iter|b|updates?|epochs?))$"
 )
 _RATES = ("it/s", "s/it", "?")
 _ENDLESS = re.compile(

@@ -30,7 +30,7 @@ _WORDS = (
 )  # fmt: skip
 _HINT = re.compile(
     r"(?:step|iter|ation|epoch|episode|batch|update|\bs|train|test|val|ba|it|\bup\.)s?['\"]?(?:\([a-z]+\))?[\s:=\[(#]{0,6}\d"
-    r"|(?:loss|acc|ppl|perplexity|bp[bc]|score|reward|norm|error|mse|nll|entropy|cost|@\d)\w*['\"]?[\s:=(\[]{1,6}['\"]?[-+\d.ni]"
+    r"|(?:loss|acc|ppl|perplexity|bp[bc]|score|reward|norm|error|mse|nll|entropy|cost|psnr|ssim|@\d)\w*['\"]?[\s:=(\[]{1,6}['\"]?[-+\d.ni]"
     r"|\b(?:round|gen|generation|tick)\s?[:=]?\s*\d|^\s*\[\d+[\],]|^\s*\d+:\s+[-+\d.]|[a-z_)]\s?[:=]\s?[-+]?\d.*[a-z_)]\s?[:=]\s?[-+]?\d"
 )
 # What lines of unknown names begin with if they are records: "gd step 5 |", "it   20  total", "i=5 ".

@@ -13,6 +13,8 @@ from trainforensics.importers.printed.tokens import NUMBER, TIME, prefix_of
 _METRIC = re.compile(
     rf"\|\s+(?=[^|]*[^\W\d])([^|\s](?:[^|]*[^|\s])?)\s*\|\s+({NUMBER})\s*\|$"
 )  # "|    ep_rew_mean      | 1.86     |"
+_PAIRED_RULER = re.compile(r"(.*?)-{3,}\s{2,}-{3,}\s*$")  # of two columns without bars, name and number
+_PAIR = re.compile(rf"([A-Za-z]\S*(?: \S+)*)\s{{2,}}({NUMBER})\s*$")
 _HEADING = re.compile(r"\|\s+([\w-]+/)\s*\|\s*\|$")  # "| rollout/            |          |"
 _RULER = re.compile(r"[\s|+:=-]*-{2}[\s|+:=-]*$|[\s\u2500-\u257f]+$")
 _BOX = str.maketrans(dict.fromkeys("│┃║", "|"))
@@ -38,13 +40,15 @@ _RESULTS = frozenset({"train_loss", "val_loss", "val_metric", "reward"})
 class Tables:
     """The table that the text is in.
 
-    `_splits`: the parts of the data that the columns are of, in a table of one metric a line. `_classes`: the columns
-    of a table of one class a line, of which the line of all counts.
+    `_pairs`: where the names of a table of two columns begin in the line. `_splits`: the parts of the data that the
+    columns are of, in a table of one metric a line. `_classes`: the columns of a table of one class a line, of which
+    the line of all counts.
     """
 
     _header: list[str] = field(default_factory=list)
     _metrics: dict[str, str] = field(default_factory=dict)
     _heading: str = ""
+    _pairs: int | None = None
     _splits: list[str] = field(default_factory=list)
     _classes: list[str] = field(default_factory=list)
 
@@ -68,6 +72,8 @@ class Tables:
         if bars and (found := _HEADING.match(line.rstrip())):
             self._heading = found[1]
             return ""
+        if not self._header and self._in_pairs(line):
+            return ""
         if self._metrics:
             row, self._metrics, self._heading = self._metrics, {}, ""
             return _said(list(row), list(row.values()))
@@ -76,6 +82,19 @@ class Tables:
         start = prefix_of(line).end if _STAMPED.match(line) else 0
         said = self._row(line[start:])
         return f"{line[:start]} {said}" if start and said else said
+
+    def _in_pairs(self, line: str) -> bool:
+        """Whether a table of names and numbers begins with this line, or goes on with it."""
+        if self._pairs is None:
+            ruler = _PAIRED_RULER.match(line)
+            self._pairs = ruler.end(1) if ruler else None
+            return ruler is not None
+        found = _PAIR.match(line[self._pairs :])
+        if found is None:
+            self._pairs = None
+            return False
+        self._metrics[found[1]] = found[2]
+        return True
 
     def _row(self, line: str) -> str | None:
         """What a line is that is neither a ruler nor a metric between bars."""

@@ -47,6 +47,7 @@ _FORMATS = tuple(
          r"iteration \1, learn=\2, test/learn=\3"),
         ("Evaluating ", r"\[ITER (\d+)\] Evaluating (\w+): L1 (\S+) PSNR (\S+).*",
          r"iteration \1, \2/l1_loss=\3, \2/psnr=\4"),  # Gaussian splatting
+        ("# ", rf"\s*# (\w+): ({NUMBER})(?:\s+Best: .*)?", r"val/\1=\2"),  # BasicSR
         ("Pseudo dice [", r"(.*)Pseudo dice \[(.*)\]", r"\1Pseudo dice: [\2]"),  # nnU-Net
         ("#", r"#(\d+)(?=[\s:|])(.*=.*)", r"iteration \1 \2"),
     )
