@@ -421,3 +421,111 @@ def test_what_is_no_training_stays_unread(name: str, tmp_path: Path) -> None:
     path.write_text(NO_TRAINING[name], encoding="utf-8")
     assert console.sniff(read_head(path)) <= 0.1
     assert not read(console, path).series
+
+
+COUNTED: dict[str, tuple[str, dict[str, Pairs]]] = {
+    "a global total is finer than an epoch": (
+        "epoch 0, total_step 0, total loss is 22.5\nepoch 0, total_step 100, total loss is 22.0\n"
+        "epoch 1, total_step 200, total loss is 21.5\n",
+        {"total loss": [(0, 22.5), (100, 22.0), (200, 21.5)]},
+    ),
+    "epoch and batch in one share": (
+        "TRAIN | Batch 0/0 loss 8.0 lr 0.1\nTRAIN | Batch 0/100 loss 6.0 lr 0.1\nTRAIN | Batch 0/200 loss 4.0 lr 0.1\n"
+        "TRAIN | Batch 1/0 loss 3.5 lr 0.1\nTRAIN | Batch 1/100 loss 3.0 lr 0.1\n",
+        {"loss": [(0, 8.0), (100, 6.0), (200, 4.0), (300, 3.5), (400, 3.0)]},
+    ),
+    "a share of all batches": (
+        "TRAIN | Batch 1/9 loss 8.0 lr 0.1\nTRAIN | Batch 2/9 loss 6.0 lr 0.1\nTRAIN | Batch 3/9 loss 4.0 lr 0.1\n",
+        {"loss": [(1, 8.0), (2, 6.0), (3, 4.0)]},
+    ),
+    "a count between a name and its number": (
+        "Train loss 30000 0.5 Grad Norm 0.25 1.25s/it\nValidation loss 30000:  0.75  \n"
+        "Train loss 30001 0.25 Grad Norm 0.5 1.5s/it\nTrain loss 30002 0.125 Grad Norm 0.25 1.25s/it\n"
+        "Validation loss 30002:  0.625  \n",
+        {
+            "Train loss": [(30000, 0.5), (30001, 0.25), (30002, 0.125)],
+            "Grad Norm": [(30000, 0.25), (30001, 0.5), (30002, 0.25)],
+            "Validation loss": [(30000, 0.75), (30002, 0.625)],
+        },
+    ),
+    "counts and numbers alone": (
+        "".join(f"{step}:\t{2 - step / 80}\n" for step in range(0, 120, 10)) + "Validation loss 110: -0.5\n",
+        {"loss": [(step, 2 - step / 80) for step in range(0, 120, 10)], "Validation loss": [(110, -0.5)]},
+    ),
+    "a part of the data before names without marks": (
+        "[   25/1500] loss=2.5 lr=0.1\n  >> validation: loss 0.75 acc 81.25%\n[   50/1500] loss=2.25 lr=0.1\n",
+        {"loss": [(25, 2.5), (50, 2.25)], "val/loss": [(25, 0.75)], "val/acc": [(25, 81.25)]},
+    ),
+    "a heading over held-out results": (
+        "Epoch 1\n-------\nloss: 2.5  [   64/60000]\nloss: 2.25  [ 6464/60000]\nloss: 2.0  [12864/60000]\n"
+        "Test Error: \n Accuracy: 50.0%, Avg loss: 1.25 \n\n"
+        "Epoch 2\n-------\nloss: 1.5  [   64/60000]\nTest Error: \n Accuracy: 62.5%, Avg loss: 1.125 \n",
+        {
+            "loss": [(64, 2.5), (6464, 2.25), (12864, 2.0), (60064, 1.5)],
+            "val/Accuracy": [(12864, 50.0), (60064, 62.5)],
+            "val/Avg loss": [(12864, 1.25), (60064, 1.125)],
+        },
+    ),
+    "a count that begins again before it would pass its total": (
+        "loss: 8.0  [  640/ 2048]\nloss: 7.0  [ 1280/ 2048]\nloss: 6.0  [ 1920/ 2048]\nloss: 5.0  [  512/ 2048]\n",
+        {"loss": [(640, 8.0), (1280, 7.0), (1920, 6.0), (2560, 5.0)]},
+    ),
+    "starred results with a loss among them": (
+        "Epoch: [0][10/20]\tLoss 2.5\n * Acc@1 84.5 Loss 0.5\nEpoch: [0][20/20]\tLoss 2.25\n * Acc@1 85.5 Loss 0.25\n",
+        {"Loss": [(10, 2.5), (20, 2.25)], "val/Acc@1": [(10, 84.5), (20, 85.5)], "val/Loss": [(10, 0.5), (20, 0.25)]},
+    ),
+    "durations in words": (
+        "".join(
+            f"{n}epoch results: [train] loss=2.{n}, time={n} minutes and 2.{n} seconds, n=9, [valid] loss=3.{n}\n"
+            for n in (2, 5)
+        ),
+        {"loss": [(2, 2.2), (5, 2.5)], "val/loss": [(2, 3.2), (5, 3.5)]},
+    ),
+    "null at first": (
+        '{"step": 1, "loss": 2.5, "val_loss": null}\n{"step": 2, "loss": 2.25, "val_loss": 3.5}\n',
+        {"loss": [(1, 2.5), (2, 2.25)], "val_loss": [(2, 3.5)]},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_what_counts_and_what_is_held_out(name: str, tmp_path: Path) -> None:
+    text, expected = COUNTED[name]
+    assert_series(read_text(tmp_path, text), expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "unit"),
+    [
+        ("".join(f"loss: 2.5  [{count:>5d}/60000]\n" for count in (64, 6464, 12864)), "sample"),
+        ("".join(f"loss: 2.5  [{count:>5d}/60000]\n" for count in (640, 1280, 1920)), "step"),
+    ],
+)
+def test_counts_of_samples_are_called_so(text: str, unit: str, tmp_path: Path) -> None:
+    axis = read_text(tmp_path, f"Epoch 1\n{text}").axis
+    assert axis is not None
+    assert axis.unit == unit
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0: 0.875\n1: 0.75\n2: 0.625\n",
+        "Train loss 2 0.5 of the stages\nTrain loss 1 0.25 of the stages\n",
+    ],
+)
+def test_few_numbers_are_no_records(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    path.write_text(text)
+    assert not points_of(path)
+
+
+@pytest.mark.parametrize(("lines", "told"), [(15, True), (5, False)])
+def test_many_alike_lines_that_are_not_read_are_told(lines: int, told: bool, tmp_path: Path) -> None:
+    text = "".join(
+        f"step {step} loss 2.5\nRegion 82 Avg IOU: 0.5{step}, Class: 0.25, No Obj: 0.125, count: 4\n"
+        for step in range(lines)
+    )
+    warnings = read_text(tmp_path, text).warnings
+    assert [(warning.kind, warning.where) for warning in warnings] == ([("unread-lines", "line 2")] if told else [])
+    assert all(f"{lines} lines" in warning.message for warning in warnings)

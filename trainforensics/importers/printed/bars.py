@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from trainforensics.importers.printed.tokens import count_of
+
 # A bare bar of steps, for speed.
 PLAIN_BAR = re.compile(r"\s*\d{1,3}%\|[^|]*\|\s*(\d+)/(\d+)\s*\[[\d:<, ?.]*(?:it/s|s/it)\]\s*$")
 _TAIL = re.compile(
@@ -21,8 +23,8 @@ _ENDLESS = re.compile(
     r"(?P<text>[^|]{0,80}?):?\s*(?<!\S)(?P<n>\d+)[a-z]*\s\[\d+:\d\d(?::\d\d)?,\s*[\d.?]+\s?\w+/\w+,\s*(?P<rest>.*=.*)\]\s*$"
 )
 _WORDED = re.compile(
-    r"Progress on:(?P<text>.*?) (?P<n>[\d.]+[kMG]?)it/(?P<total>[\d.]+[kMG]?)it rate:\S+ remaining:\S+ elapsed:\S+"
-    r"(?: postfix:(?P<rest>.*))?$"
+    r"Progress on:(?P<text>.*?) (?P<n>\d+(?:\.\d+)?[kMG]?)it/(?P<total>\d+(?:\.\d+)?[kMG]?)it rate:\S+ remaining:\S+"
+    r" elapsed:\S+(?: postfix:(?P<rest>.*))?$"
 )
 _EPOCH = re.compile(r"epochs?[ :=#\[(]*(\d+)", re.IGNORECASE)
 _HELD_OUT = re.compile(r"\b(?:val|valid|validat\w*|eval|evaluat\w*|test|testing|sanity\w*|predict\w*)\b", re.IGNORECASE)
@@ -67,7 +69,7 @@ def find_bar(line: str, at: int) -> Bar | None:
         tail.end(),
         _number(count),
         _number(total),
-        int(epoch[1]) if epoch else None,
+        count_of(epoch[1]) if epoch else None,
         _HELD_OUT.search(text) is not None and not said,
         f"{text.rstrip(': ')}, {behind}" if said else behind,
         at,
@@ -104,8 +106,4 @@ def _description(line: str, at: int) -> tuple[int, str]:
 
 
 def _number(text: str) -> int:
-    return int(text) if text.isdigit() else _count(text)
-
-
-def _count(text: str) -> int:
-    return round(float(text[:-1]) * _SUFFIX[text[-1]]) if text[-1] in _SUFFIX else int(float(text))
+    return count_of(text) if text[-1] not in _SUFFIX else round(float(text[:-1]) * _SUFFIX[text[-1]])

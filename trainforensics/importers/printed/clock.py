@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from trainforensics.model import Axis
 
-_GLOBAL = ("global", "update", "timestep")
+_GLOBAL = ("global", "total", "update", "timestep")
 _FINISHED = 0.95  # of the iterations of an epoch
+_JUDGED, _BATCHES = 3, 10  # rows, and batches between two of them, by which samples are told from iterations
 
 
 def is_global(name: str) -> bool:
@@ -32,6 +33,8 @@ class Clock:
     _raw: int = -1
     _raw_total: int = 0
     _laps: int = 0
+    _begun: tuple[int, ...] = ()  # the first iterations
+    _stride: int = 0  # how far apart iterations were logged last
     _raw_epoch: tuple[int, int] | None = None  # and the piece of it
     _lowest: int = 0
     _apart: tuple[int, ...] = ()  # how far the rows of the epoch stood apart, first and last
@@ -100,13 +103,28 @@ class Clock:
             done = max(done, epoch - (self._first_epoch or 0))
         self._per_epoch = max(total, self._per_epoch)
         self._note(Axis(f"epoch x {self._per_epoch} + iteration" if epoch is not None else "iteration", "step"))
+        if self._counts_samples(iteration) and self.axis is not None:
+            self.axis = Axis(self.axis.name.replace("iteration", "sample"), "sample")
         self.step = done * self._per_epoch + iteration
         return self.step
 
+    def _counts_samples(self, count: int) -> bool:
+        """Whether the counts are multiples of the first one, a batch's samples: 64, 6464, 12864 of 60000."""
+        if len(self._begun) == _JUDGED:
+            return False
+        self._begun = (*self._begun, count)
+        if len(self._begun) < _JUDGED:
+            return False
+        first, second, third = self._begun
+        apart = second - first
+        return first > 1 and third - second == apart >= _BATCHES * first and apart % first == 0
+
     def _lap(self, iteration: int, total: int) -> None:
         """A count that begins again once its total was reached: an epoch that the record does not state."""
-        if iteration < self._raw and total == self._raw_total and self._raw >= _FINISHED * total:
+        ended = self._raw + self._stride >= total or self._raw >= _FINISHED * total
+        if iteration < self._raw and total == self._raw_total and ended:
             self._laps += 1
+        self._stride = iteration - self._raw if iteration > self._raw >= 0 else self._stride
         self._raw, self._raw_total = iteration, total
 
     def turned(self, epoch: int) -> None:

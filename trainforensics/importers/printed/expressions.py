@@ -6,13 +6,17 @@ import re
 from collections.abc import Sequence
 
 from trainforensics.importers.printed.items import Item
-from trainforensics.importers.printed.tokens import NUMBER, TIME, TOKEN, Prefix
+from trainforensics.importers.printed.tokens import IN_WORDS, MISSING, NUMBER, TIME, TOKEN, Prefix
 
 # Looser than a number, for speed: whatever else matches is found out when it is converted.
-_NUMBER = {True: r"([-+\d.,eEnaNiIfFtTyokKMGB]+(?:\(ind\))?)", False: r"([-+\d.eEnaNiIfFtTyokKMGB]+)"}
+_CHARACTERS = r"-+\d.#eEnaNAiIfFtTyYokKMGBQSD"
+_NUMBER = {True: rf"([{_CHARACTERS},]+(?:\(s?[in]\w+\))?)", False: rf"([{_CHARACTERS}]+)"}
+_MISSING = re.compile(MISSING)
+# What may stand in a number's place: nothing or a word, at the end of the line a word.
+_WORD = r"[^\s\d,;|=:]{0,20}"
 _SHARE = r"(\d+)(?:\s*/\s*|\s+of\s+)(\d+)"
 _BLANKS_OR_DIGITS = re.compile(r"(\d+(?:[.,:]\d+)*|\s+)")
-_ANY = {"time": TIME, "duration": r"(?:\d+ days?,? )?[\d:.]+(?:[dhms](?: ?[\d.]+[hms])*)?"}
+_ANY = {"time": TIME, "duration": rf"(?:{IN_WORDS}|(?:\d+ days?,? )?[\d:.]+(?:[dhms](?: ?[\d.]+[hms])*)?)"}
 
 
 def expression(
@@ -22,11 +26,7 @@ def expression(
 
     The digits of the prefix, which ends at `start`, are free too. `whole`: nothing may follow.
     """
-    slots = [
-        (item.start, item.end, _SHARE if item.share else _NUMBER[_may_hold_commas(line, item)])
-        for item in items
-        if not item.skipped
-    ]
+    slots = [(item.start, item.end, _slot(line, item)) for item in items if not item.skipped]
     if prefix.time:
         slots.append((*prefix.time, f"({TIME})"))
     if prefix.rank:
@@ -36,6 +36,21 @@ def expression(
         parts += [(_in_prefix if begin <= start else _in_record)(line[at:begin]), slot]
         at = stop
     return re.compile("".join([*parts, _in_record(line[at:end]), r"\s*$" if whole else ""]))
+
+
+def with_words(pattern: re.Pattern[str]) -> re.Pattern[str]:
+    """An expression that also takes words for numbers: "step 5 loss diverged"."""
+    loose = pattern.pattern
+    for number in _NUMBER.values():
+        loose = loose.replace(number, f"({number[1:-1]}(?=[\\s,;|)\\]}}]|$)|{_WORD})")
+    end = rf"{_WORD})\s*$"
+    return re.compile(f"{loose.removesuffix(end)}{end.replace('{0,', '{1,')}" if loose.endswith(end) else loose)
+
+
+def _slot(line: str, item: Item) -> str:
+    number = _NUMBER[_may_hold_commas(line, item)]
+    missing = _MISSING.fullmatch(line, item.start, item.end)
+    return _SHARE if item.share else f"({MISSING}|{number[1:-1]})" if missing else number
 
 
 def _may_hold_commas(line: str, item: Item) -> bool:

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from trainforensics.importers.base import NO_TIME
-from trainforensics.importers.printed.tokens import prefix_of
+from trainforensics.importers.printed.tokens import count_of, prefix_of
 from trainforensics.importers.rows.times import is_naive, parse_time
 from trainforensics.model import Event
 
@@ -178,7 +178,7 @@ class Happenings:
         if not (speaks or self._open):
             return
         prefix = prefix_of(text)
-        rank = int(text[slice(*prefix.rank)]) if prefix.rank else None
+        rank = count_of(text[slice(*prefix.rank)]) if prefix.rank else None
         body = text[prefix.end :]
         if _TRACEBACK in body:
             self._open.setdefault(rank, _Traceback(line))
@@ -241,7 +241,7 @@ class Happenings:
         moment = parse_time(said_at) if said_at else NO_TIME
         self.naive |= is_naive(said_at)
         named = None if kind in {*_UPDATES, "warning"} else _STEP.match(said[:_LONGEST])
-        self._named = int(named[named.lastindex or 0]) if named else self._named
+        self._named = count_of(named[named.lastindex or 0]) if named else self._named
         step = self._named if step is None else step
         if kind == "checkpoint-saved":
             if (place := (self._named if named else step, bool(named))) == self._saved:
@@ -252,7 +252,7 @@ class Happenings:
             kind,
             self._named if named else None,
             None if moment == NO_TIME else moment / 1e6,
-            rank if spoken is None else int(spoken[1]),
+            rank if spoken is None else count_of(spoken[1]),
             said.strip()[:_LONGEST],
             self.source,
             line,

@@ -12,7 +12,7 @@ from trainforensics.importers.printed.tokens import COUNT_SUFFIXES, TOKEN
 # Names that count steps, in the order of trust.
 _STEPS = (
     ("global_step", "globalstep", "global_steps", "global_iter", "global_iteration", "global_step/max_steps",
-     "total_timesteps", "num_timesteps", "timesteps_total"),
+     "total_step", "total_iter", "total_iteration", "total_timesteps", "num_timesteps", "timesteps_total"),
     ("step", "steps", "train_step", "training_step", "current_step", "optimizer_step", "update_step", "step_num", "s"),
     ("iteration", "iter", "iterations", "iters", "it", "itr", "iter_num", "meta_iter", "meta_iteration", "meta_step",
      "outer_iter", "outer_step"),
@@ -46,6 +46,7 @@ _CALL = re.compile(r"(?:.*\s)?(\w+)\((\w+)$")  # "Top1 is Accuracy(correct: 5, c
 _GROUP = re.compile(r"(\w+)\[(\w+)$")  # "tot_loss[loss=0.5, ctc_loss=0.25]"
 # What follows was measured on this: "[valid] loss=0.5", "| Validation | Loss: 0.5", "validation: loss=0.5".
 _SECTION = re.compile(r"\[(\w+)\]|\|\s*(\w+)\s*(?=\|)|(?<![\w-])(\w+)(?: set| results?)?\s{0,3}:\s*$")
+_PART = re.compile(r"(\w+)(?: set| results?)?\s?: +(?=[^\W\d])")  # "validation: loss 0.5"
 _LETTER = re.compile(r"[^\W\d]")
 _LONGEST_NAME = 72
 _ATTACHED_UNIT = re.compile(r"[A-Za-zµ%/]+(?=[\s,|;)\]}]|$)(?!=)")
@@ -209,6 +210,9 @@ def _name_item(item: Item, gap: str, at: int, *, first: bool) -> None:
         begin += max(text.rfind(" "), text.rfind("=")) + 1
         text = stripped[begin:]
     shorter = _SYMBOLS.sub("", text)
+    part = _PART.match(shorter)
+    if part and part[1].lower() in SPLITS and shorter.split()[-1].lower() not in STEP_TRUST:
+        shorter, item.apart = shorter[part.end() :], True
     item.apart |= text[: len(text) - len(shorter)].strip() != ""
     item.name_start = at + begin + len(text) - len(shorter)
     plain = _VERB.sub("", shorter)

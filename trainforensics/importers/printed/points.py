@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainforensics.importers.base import NO_TIME, NULL, Points
+from trainforensics.importers.literals import literal
 from trainforensics.importers.printed.shapes import Shape
-from trainforensics.importers.printed.tokens import COUNT_SUFFIXES, number_of
+from trainforensics.importers.printed.tokens import COUNT_SUFFIXES, number_of, whole_number
 from trainforensics.importers.rows.axes import MAX_STEP, says_validation
 from trainforensics.importers.rows.times import is_naive, parse_time
 from trainforensics.model import ReadWarning
@@ -98,7 +99,7 @@ class Collector:
             step = self._unrounded(shape, step, columns[shape.step - 1])
         wall = _times(columns[shape.time - 1]) if shape.time else None
         self.naive |= wall is not None and is_naive(next(filter(None, columns[shape.time - 1]), ""))
-        ranks = np.array([int(float(rank or 0)) for rank in columns[shape.rank - 1]]) if shape.rank else None
+        ranks = np.array([whole_number(rank) for rank in columns[shape.rank - 1]]) if shape.rank else None
         if ranks is not None and self.ranked is None:
             self.ranked = len(np.unique(ranks)) > 1 and (
                 not shape.of_several or len(np.unique(np.stack([step, ranks]), axis=1).T) > len(np.unique(step))
@@ -148,11 +149,18 @@ def numbers(texts: Sequence[str | None]) -> tuple[NDArray[np.float64], NDArray[n
     bad: list[str] = []
     for i, text in enumerate(texts):
         try:
-            values[i] = number_of(text or "None")
+            values[i] = float(text or "None")
+            continue
+        except ValueError:
+            pass
+        if (word := literal(text or "None")) is not None:
+            values[i], state[i] = word
+            continue
+        try:
+            values[i] = number_of(text or "")
         except ValueError:
             state[i] = NULL
-            if text not in {None, "None"}:
-                bad.append(str(text))
+            bad += [text] if text else []
     return values, state if state.any() else None, bad
 
 

@@ -5,19 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from trainforensics.importers.base import Config, Record, Source, naive_times
 from trainforensics.importers.printed.bars import PLAIN_BAR, Bar, endless_bar, find_bar, worded_bar
 from trainforensics.importers.printed.clock import Clock
 from trainforensics.importers.printed.happenings import Happenings
+from trainforensics.importers.printed.items import SPLITS
 from trainforensics.importers.printed.pace import Order, Pace
 from trainforensics.importers.printed.points import Collector
 from trainforensics.importers.printed.settings import settings_of
-from trainforensics.importers.printed.shapes import Shape, learn
+from trainforensics.importers.printed.shapes import COUNTED_RESULT, Shape, learn
 from trainforensics.importers.printed.tables import Tables
-from trainforensics.importers.printed.text import Listing, pieces, plain
-from trainforensics.importers.printed.tokens import number_of
+from trainforensics.importers.printed.text import Listing, pieces, plain, records_of
+from trainforensics.importers.printed.tokens import LARGEST_COUNT, count_of, prefix_of, whole_number
+from trainforensics.importers.printed.unread import Unread
 from trainforensics.importers.printed.wordings import in_english, other_words
 from trainforensics.importers.rows.axes import logging_interval, logging_interval_beside
 from trainforensics.model import Event
@@ -41,6 +44,7 @@ _LEADS = re.compile(
 _SUMMARY_BEGINS = re.compile(r"\*{3,}\s*(?:train|eval|predict|test) metrics")
 _OPEN_DICTIONARY = re.compile(r"\{['\"][\w/ .@-]+['\"]:\s[^{}]*,\s*$")
 _LABELLED = re.compile(r"\s*[^\s\d:][^:]{0,60}:\s+[-+]?\d")
+_HEADING = re.compile(r"\W*([A-Za-z]+)(?: [A-Za-z]+){0,2}\s*:\W*")  # "Test Error:"
 _LONGEST_DICTIONARY = 100  # lines
 _SUMMARY_LINE = re.compile(r"\s+\w+\s+=\s")
 _LONGEST_LEAD = 120  # of what stands before a record
@@ -48,7 +52,8 @@ _NOT_RECORDS = ("wandb:", "Averaged stats")
 _CONTINUED = re.compile(r"Continuing training from global step (\d+)")
 _LONGEST_IDLE = 400
 _MOST_SHAPES, _MOST_FRONT, _MOST_UNKNOWN = 400, 8, 20_000
-_ENOUGH = 3  # lines whose count rises
+_ENOUGH, _ENOUGH_BARE = 3, 10  # lines whose count rises; of those that hold nothing but it and a number
+_RISES = 2
 _TRIED = 60  # lines from which it is judged which of two counts tells rows apart
 _APART = 1.25
 _NUMBERS = re.compile(r"\d+")
@@ -107,6 +112,8 @@ class Reader:
     _lines: list[str] = field(default_factory=list)  # of the block, of which the first has this number
     _first: int = 0
     _missing: set[frozenset[str]] = field(default_factory=set)
+    _unread: Unread = field(default_factory=Unread)
+    _heading: str = ""  # of the line under it
 
     def __post_init__(self) -> None:
         self._happenings = Happenings(self.source.label)
@@ -137,17 +144,22 @@ class Reader:
                 if self._idle and self._is_idle(whole):
                     continue
                 for piece in pieces(whole):
-                    if piece and not piece.isspace():
+                    try:
                         self._line(piece, number)
+                    except (ArithmeticError, LookupError, ValueError) as error:  # no line stops the others
+                        self._unread.fails(number, error)
                 alert = self._happenings.waits or self._repeated  # the next record must not be taken without thought
         yield from self._flush()
 
     def _is_idle(self, line: str) -> bool:
         """Whether a line says nothing: it differs in its numbers alone from one that said nothing."""
-        if len(line) > _LONGEST_IDLE or "%|" in line or _NUMBERS.sub("#", line) not in self._idle:
+        if len(line) > _LONGEST_IDLE or "%|" in line or (kind := _NUMBERS.sub("#", line)) not in self._idle:
             return False
-        return not (self._header or self._open or self._listing.inside or self._in_summary or self._tables.open
-                    or self._happenings.traces)  # fmt: skip
+        if (self._header or self._heading or self._open or self._listing.inside or self._in_summary
+                or self._tables.open or self._happenings.traces):  # fmt: skip
+            return False
+        self._unread.again(kind)
+        return True
 
     def end(self) -> Iterator[Record]:
         """What only the end of the log decides."""
@@ -160,6 +172,7 @@ class Reader:
             self._settings.setdefault("max_steps", self.clock.planned)
         if self._settings:
             yield Config(dict(self._settings))
+        yield from self._unread.warnings()
         yield from self._collector.warnings()
         if self._collector.naive or self._happenings.naive:
             yield naive_times(self.source.label)
@@ -177,8 +190,9 @@ class Reader:
         if shape is not None and shape.rows:
             self.records += 1
             self._waiting = None
-            self._header = ""
-            self.clock.declared(whole_number(shape.rows[-1][shape.step - 1]), shape.step_name)
+            self._header = self._heading = ""
+            if abs(step := whole_number(shape.rows[-1][shape.step - 1])) < LARGEST_COUNT:
+                self.clock.declared(step, shape.step_name)
 
     def _line(self, line: str, number: int) -> None:
         while line and not line.isspace():
@@ -186,9 +200,14 @@ class Reader:
 
     def _begin(self, line: str, number: int) -> str:
         """Read what a line begins with; what is left of it."""
+        if self._heading:
+            heading, self._heading = self._heading, ""
+            under = learn(said := f"{heading}: {line.lstrip()}", counted=self.clock.step is not None)
+            if isinstance(under, Shape) and under.values and not under.counted:
+                line = said
         at = line.find("%|")
         if at >= 0 and (found := PLAIN_BAR.match(line)) is not None:
-            self._bar(Bar(0, 0, int(found[1]), int(found[2])))
+            self._bar(Bar(0, 0, count_of(found[1]), count_of(found[2])))
             return ""
         if at >= 0 and (bar := find_bar(line, at)) is not None:
             self._bar_line(line, bar, number)
@@ -230,6 +249,10 @@ class Reader:
             return ""
         if (said := other_words(line)) != line:
             return said
+        for shape in self._shapes[:_MOST_FRONT]:
+            if (found := shape.match_with_words(line)) is not None:
+                self._take(shape, found.groups(), number)
+                return ""
         if (rest := self._learns(line, number)) is not None:
             return rest
         if self._header and not (_LABELLED.match(line) or _BOX_RULER.match(line)):
@@ -249,7 +272,10 @@ class Reader:
         return whole
 
     def _text(self, line: str, number: int) -> None:
-        """What a line that is no record says of events and settings."""
+        """What a line that is no record says of events and settings, and of the line under it."""
+        if (title := _HEADING.fullmatch(line)) is not None and SPLITS.get(title[1].lower()):
+            self._heading = title[1]
+            return
         idle = not (self._header or self._undecided or self._in_summary or len(line) > _LONGEST_IDLE)
         self._events += self._happenings.look(line, number, self.clock.here)
         if (not self.records or "=" in line or " .." in line) and (stated := settings_of(line, len(self._settings))):
@@ -258,10 +284,11 @@ class Reader:
         self._repeated = _REPEATED.search(line) is not None
         idle &= not self._repeated
         if (found := _CONTINUED.search(line)) is not None:
-            self.clock.continued(int(found[1]))
+            self.clock.continued(count_of(found[1]))
             idle = False
         if idle and not self._happenings.found and len(self._idle) < _MOST_UNKNOWN:
-            self._idle.add(_NUMBERS.sub("#", line))
+            self._idle.add(kind := _NUMBERS.sub("#", line))
+            self._unread.note(kind, number, line)
 
     def _learns(self, line: str, number: int) -> str | None:
         """What is left to read if a line begins with a record of a new shape; None if it does not."""
@@ -270,20 +297,19 @@ class Reader:
         low = line.lower()
         if self._in_summary or any(words in line[:_LONGEST_LEAD] for words in _NOT_RECORDS):
             return None
-        if not self._header and not (any(word in low for word in _WORDS) and _HINT.search(low)):
+        if not (self._header or ((low[:1].isdigit() or any(word in low for word in _WORDS)) and _HINT.search(low))):
             return None
         skeleton = (_NUMBERS.sub("#", line[:160]), self._header)
         if skeleton in self._unknown:
             return None
         learned = learn(line, header=self._header, counted=self.clock.step is not None)
-        if not (isinstance(learned, int) or (learned and learned.counted) or self._header) and _LEADS.match(line):
-            doubtful = learn(line, trust=True)
-            if isinstance(doubtful, Shape) and doubtful.step:
-                learned = doubtful if self._recurs(doubtful, number) else learned
-                self._undecided = learned is not doubtful and number - self._first > len(self._lines) - _TRIED
+        if not self._header and not isinstance(learned, int):
+            learned = self._doubtful(line, number, learned)
         if isinstance(learned, int) and 0 < learned < len(line):
-            self._line(line[:learned], number)
-            return line[learned:]
+            first, *others = records_of(line, learned)
+            for record in (first, *others[:-1]):
+                self._line(record, number)
+            return others[-1]
         may_set = isinstance(learned, Shape) and (learned.setting or (not learned.values and _ASSIGNMENT.match(line)))
         if isinstance(learned, Shape) and may_set and not self._recurs(learned, number, len(self._lines), 2):
             learned = None
@@ -293,12 +319,45 @@ class Reader:
             return None
         if learned.step and learned.epoch and self._stands_still(learned, number):
             learned.step, learned.step_name = 0, ""
+        if learned.total and not learned.epoch and self._counts_epochs(learned, number):
+            learned.part_share()
         if learned.rival and learned.plain:
             finer = learn(line, header=self._header, distrust=True)
             if isinstance(finer, Shape) and self._tells_apart(finer.step_name, learned.step_name, number):
                 learned = finer
         self._add(learned)
         return line
+
+    def _doubtful(self, line: str, number: int, learned: Shape | None) -> Shape | None:
+        """The shape of a line that is a record only if others like it follow, and their count rises."""
+        counted = COUNTED_RESULT.match(line, prefix_of(line).end)
+        if counted is None and (_LEADS.match(line) is None or (learned and learned.counted)):
+            return learned
+        shape = learn(line, trust=True)
+        if not (isinstance(shape, Shape) and shape.step):
+            return learned
+        if counted is None:
+            found = self._recurs(shape, number)
+        elif counted["bare"]:
+            found = not self.records and self._recurs(shape, number, _TRIED, _ENOUGH_BARE)
+        else:
+            told = whole_number(counted["count"]) == self.clock.step
+            found = told or self._recurs(shape, number, len(self._lines), 2)
+        self._undecided = not found and number - self._first > len(self._lines) - _TRIED
+        return shape if found else learned
+
+    def _counts_epochs(self, shape: Shape, number: int) -> bool:
+        """Whether the second of the numbers "0/1900" rises line by line, and the first as it begins anew."""
+        place = shape.step or shape.inner
+        if shape.total != place + 1:
+            return False
+        lines = self._lines[number - self._first :][:_TRIED]
+        found = [match for line in lines for piece in pieces(line) if (match := shape.pattern.match(piece))]
+        pairs = [(whole_number(match[place]), whole_number(match[place + 1])) for match in found]
+        rises = [one[0] == two[0] and one[1] < two[1] for one, two in pairwise(pairs)]
+        return sum(rises) >= _RISES and all(
+            rose or one[0] < two[0] for rose, (one, two) in zip(rises, pairwise(pairs), strict=True)
+        )
 
     def _recurs(self, shape: Shape, number: int, tried: int = _TRIED, enough: int = _ENOUGH) -> bool:
         """Whether lines of a shape follow the one of a number, and their count rises."""
@@ -324,7 +383,11 @@ class Reader:
         """Whether lines that share one of their counts are told apart by the other, from the line of a number on."""
         one, other = (re.compile(rf"(?<!\w){re.escape(name)}[\s:=\[(#]*(\d+)") for name in (finer, coarse))
         lines = self._lines[number - self._first :][:_TRIED]
-        pairs = [(int(a[1]), int(b[1])) for line in lines if (a := one.search(line)) and (b := other.search(line))]
+        pairs = [
+            (whole_number(a[1]), whole_number(b[1]))
+            for line in lines
+            if (a := one.search(line)) and (b := other.search(line))
+        ]
         fine = [pair[0] for pair in pairs]
         return fine == sorted(set(fine)) and len(fine) > _APART * len({pair[1] for pair in pairs})
 
@@ -381,18 +444,22 @@ class Reader:
 
     def _step(self, shape: Shape, groups: tuple[str | None, ...], line: int) -> int | None:
         """The record's step; None for one that is to be left out."""
-        epoch = whole_number(groups[shape.epoch - 1]) if shape.epoch else None
-        piece = whole_number(groups[shape.piece - 1]) if shape.piece else 0
-        total = whole_number(groups[shape.total - 1]) if shape.total else 0
+        epoch = count_of(groups[shape.epoch - 1]) if shape.epoch else None
+        piece = count_of(groups[shape.piece - 1]) if shape.piece else 0
+        total = count_of(groups[shape.total - 1]) if shape.total else 0
         if shape.step:
             total = 0 if shape.inner else total
             self._stated = line
-            return self.clock.declared(whole_number(groups[shape.step - 1]), shape.step_name, epoch, total, piece)
+            step = groups[shape.step - 1]
+            if shape.plain and abs(whole_number(step)) == LARGEST_COUNT:
+                self.clock.named(shape.step_name)
+                return self.clock.step or 0  # what its rows have instead is decided with the others
+            return self.clock.declared(count_of(step), shape.step_name, epoch, total, piece)
         if shape.bar:
-            done = not shape.inner or whole_number(groups[shape.inner - 1]) == total
+            done = not shape.inner or count_of(groups[shape.inner - 1]) == total
             return self.clock.of_epoch(self.clock.epoch or 0) if done else None
         if shape.inner and not shape.validation:
-            return self.clock.iterated(whole_number(groups[shape.inner - 1]), total, epoch)
+            return self.clock.iterated(count_of(groups[shape.inner - 1]), total, epoch)
         if epoch is not None and not (shape.validation and shape.inner):
             if shape.values:
                 return self.clock.of_epoch(epoch)
@@ -526,11 +593,3 @@ class Reader:
             self._ahead = counted - whole_number(declared)
         self.clock.step = counted - self._ahead
         return self.clock.step
-
-
-def whole_number(text: str | None) -> int:
-    """A count as printed."""
-    try:
-        return int(text) if text and text.isdigit() else int(number_of(text or "0"))
-    except (ValueError, OverflowError):
-        return 0

@@ -12,7 +12,7 @@ from typing import Literal
 
 from trainforensics import roles
 from trainforensics.importers.printed.clock import is_global
-from trainforensics.importers.printed.expressions import expression
+from trainforensics.importers.printed.expressions import expression, with_words
 from trainforensics.importers.printed.items import SPLITS, STEP_TRUST, Item, find_items
 from trainforensics.importers.printed.tokens import TIME, Prefix, prefix_of
 from trainforensics.importers.rows.axes import says_validation
@@ -47,11 +47,13 @@ _METRIC = re.compile(
     rf"|\b(?:{'|'.join(sorted(roles.LOSS_WORDS))})\b",
     re.IGNORECASE,
 )
-_WHOLE = re.compile(r"\d+(?:\.0*)?(?:e\+\d+)?|\d+(?:\.\d+)?[kKM]|\d\.\d+e\+\d+|\d{1,3}(?:,\d{3})+")
+_WHOLE = re.compile(r"-?\d+(?:\.0*)?(?:e\+\d+)?|\d+(?:\.\d+)?[kKM]|\d\.\d+e\+\d+|\d{1,3}(?:,\d{3})+")
 _MODE = re.compile(r"\((\w+)\)$")
 _KERAS = re.compile(r"\s*(?:-\s)?(?:\d+/\d+\s*(?:[\[━]|-\s)|\d+m?s(?: \d+m?s/\w+)?\s+-\s)")
-_PLURAL = frozenset({"steps", "iterations", "iters", "epochs", "batches", "updates", "timesteps"})
-_LEAD = frozenset(SPLITS) | {"loss", "set", "metrics", "results", "phase", "performance"}
+_PLURAL = frozenset(
+    {"steps", "iterations", "iters", "epochs", "batches", "updates", "timesteps"}
+)  # fmt: skip
+_LEAD = frozenset(SPLITS) | {"loss", "set", "metrics", "results", "phase", "performance", "cur", "current", "metric"}
 _CLOCK = frozenset({"time", "date"})
 _TIMES = re.compile(TIME)
 _INFERENCE = re.compile(r"(?:infer(?:ence)?|eval(?:uation)?|validation|test)(?:[ _]time)?", re.IGNORECASE)
@@ -63,6 +65,12 @@ _LOGGER = re.compile(r"[a-z_][\w.]*(?<!ing)(?<!ed)")
 _SETTINGS = re.compile(r"\s*(?:\w+\s*[:=]\s*)?\w*(?:Namespace|Arguments|Args|Config)\(")
 _PATH = re.compile(r"\s/\w")
 _QUOTED = re.compile(r"\s*[\"']\w+[\"']\s*:")  # a line of a document: `"score": 0.5`
+# A count between a result and its name, or before a number alone on its line: "Train loss 5 0.25", "5:\t0.25".
+COUNTED_RESULT = re.compile(
+    r"\s*(?:(?:[A-Za-z]+ )*(?:loss|reward|accuracy|error) (?P<count>\d+):? +|(?P<bare>\d+):[ \t]+(?=\S+\s*$))"
+    r"[-+]?\d+\.\d+(?:e[-+]?\d+)?(?!\S)",
+    re.IGNORECASE,
+)
 _IDENTIFIER = re.compile(r"[a-z]+(?:_[a-z]+)+")  # "train_loss 0.5" needs no mark between
 _AFTER = re.compile(r"(.+?) (?:after|at|for|in|of|on|@) (?:the )?(\w+)")  # "Cost after iteration 5: 0.5"
 _TITLED = re.compile(r"(?:[\w.-]+[ /]){1,3}(\w+)")  # "gd step 5", "main: opt iter 5"
@@ -112,6 +120,22 @@ class Shape:
     rows: list[tuple[str | None, ...]] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)
     seqs: list[int] = field(default_factory=list)
+    _loose: re.Pattern[str] | None = None
+
+    def match_with_words(self, line: str) -> re.Match[str] | None:
+        """The match of a line that holds words where others hold numbers, though it says where the run stands."""
+        if not (self.counted and self.values):
+            return None
+        self._loose = self._loose or with_words(self.pattern)
+        found = self._loose.match(line)
+        counts = (self.step, self.epoch, self.inner)
+        return found if found and all(found[group][-1:].isdigit() for group in counts if group) else None
+
+    def part_share(self) -> None:
+        """Take "0/1900" as epoch and step, not as a step out of so many."""
+        self.epoch = self.step or self.inner
+        self.step, self.inner, self.total, self.plain = self.epoch + 1, 0, 0, False
+        self.step_name = self.step_name or "iteration"
 
     @property
     def names(self) -> frozenset[str]:
@@ -171,8 +195,11 @@ def learn(
         items = [*_counts_before(line, prefix.end, start), *items]
     if items and _LEVELLED.search(line, 0, start):
         _drop_logger(items[0])
-    if not (0 < len(items) <= _MOST_NUMBERS and (bar or brace or not _is_prose(line, items))):
+    counted_result = trust and COUNTED_RESULT.match(line, start) is not None
+    if not (0 < len(items) <= _MOST_NUMBERS and (bar or brace or counted_result or not _is_prose(line, items))):
         return None
+    if counted_result:
+        _name_count_of_result(items)
     if trust:
         _uncover_count(line, items[0])
     _name_glued(line, items)
@@ -198,6 +225,7 @@ def learn(
     if not (
         (bar and shape.values)
         or _is_record(shape, line, items, (start, end), bool(header), counted)
+        or counted_result
         or (trust and _may_be_record(shape, line, items, end))
     ):
         return None
@@ -328,6 +356,13 @@ def _name_glued(line: str, items: Sequence[Item]) -> None:
             second.name, second.said = "iteration", True
 
 
+def _name_count_of_result(items: Sequence[Item]) -> None:
+    """Name the numbers of "Train loss 5 0.25" and "5: 0.25"."""
+    count, result = items[:2]
+    result.name, result.said = count.name or "loss", True
+    count.name, count.said, count.name_start = "iteration", True, count.start
+
+
 def _name_counts(line: str, items: Sequence[Item], start: int, header: str) -> None:
     """Name the numbers at the beginning: "[100] loss: ...", "[1,  2000] loss: ...", "10 | loss 2.5", "(0/4) step 5"."""
     first, second = items[0], items[1] if len(items) > 1 else items[0]
@@ -453,7 +488,7 @@ def _part(item: Item, after: Item | None, line: str, dictionary: bool) -> _Part:
         return _Part("step", trust, held_out)
     if whole and joined == "piece":
         return _Part("piece")
-    if whole and joined in _RANKS:
+    if whole and joined in _RANKS and line[item.start] != "-":
         return _Part("rank")
     return _Part("value", ignored=not item.name or (joined in _IGNORED and not folder) or len(words) > _MOST_WORDS)
 
@@ -515,6 +550,9 @@ def _is_record(
     if aside and not _LEAD.issuperset(aside[1].lower().split()):
         return False
     starred = line[span[0] : first.name_start].strip(" \t") == "*"
+    if starred and any(roles.resolve(f"val/{name}").role == "val_metric" for name in shape.names):
+        shape.validation = True
+        return True
     result = counted and len(kept) == 1 and not tail and _HELD_OUT_RESULT.fullmatch(first.name)
     if not (first.said or first.held_out or starred or result or _IDENTIFIER.fullmatch(first.name)):
         return False

@@ -15,6 +15,8 @@ _RECORD_BEGINS = re.compile(
     r"|\b(?:Epoch|Episode|iter)[: ]+\[?\d|\s+\d+/\d+ \[)"
 )
 LONG = 16_384
+_LEAD = re.compile(r"[^\W\d][^\d]*(?=\d)")
+_MANY = 8  # records of a line
 _PROGRAM = ("import ", "from ", '"""', "#!")
 _RULER = re.compile(r"[=\-*#]{20,}\s*$")
 _CODE = re.compile(r"[{}\"']|\w\(|^\s|#")
@@ -37,6 +39,15 @@ def pieces(line: str) -> Sequence[str]:
     if len(line) <= LONG:
         return parts
     return [piece for part in parts for piece in (_RECORD_BEGINS.split(part) if len(part) > LONG else (part,))]
+
+
+def records_of(line: str, second: int) -> Sequence[str]:
+    """The records of a line in which the second begins at a place; many that begin alike are parted at once."""
+    lead = _LEAD.match(line)
+    first, rest = line[:second], line[second:]
+    if lead is None or not rest.startswith(lead[0]) or rest.count(lead[0]) < _MANY:
+        return first, rest
+    return first, *re.split(rf"(?<=\s)(?={re.escape(lead[0])}\d)", rest)
 
 
 @dataclass(slots=True)

@@ -8,11 +8,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from trainforensics.importers.literals import literal
+from trainforensics.importers.rows.axes import MAX_STEP
+
 _ISO = r"\d{4}[-/]\d{2}[-/]\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d+)?(?:Z|[+-]\d{2}:?\d{2})?"
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _SYSLOG = rf"(?<!\w){_MONTH} [ \d]\d \d{{2}}:\d{{2}}:\d{{2}}(?:\.\d+)?"
 TIME = rf"(?:{_ISO}|{_SYSLOG})"
-NUMBER = r"[-+]?(?:\d+(?:,\d{3})*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|(?i:nan|inf(?:inity)?)(?:\(ind\))?)"
+_DIGITS = r"\d+(?:,\d{3})*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?"
+_NO_NUMBER = r"1\.#(?:[QS]NAN|IND|INF)0*|(?i:nan|inf(?:inity)?)(?:\((?:ind|snan)\))?"
+MISSING = r"(?:[Nn]one|null|NULL|undefined|N/?A|n/a)"
+NUMBER = rf"[-+]?(?:{_NO_NUMBER}|{_DIGITS})"
 # Counts are printed with these ("1.2B tokens"); other units are part of the text around the number.
 COUNT_SUFFIXES = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12}
 _COUNTED = r"(?:epoch|step|iter(?:ation)?|batch|minibatch)(?:s|es)?"  # "1epoch", "101-200batch"
@@ -21,16 +27,21 @@ _WRAPPED = r"(?:torch\.)?tensor|(?:np|numpy)\.\w+|(?:jnp\.|jax\.)?(?:Device)?Arr
 
 _VALUE = rf"(?<![\w.@#])(?<![\w%)]-)(?<!of )(?<!or ){NUMBER}"  # "number of nan iterations"
 
+# "39 minutes and 2.1 seconds"
+IN_WORDS = r"\d+ (?:day|hour|minute)s?(?:,? (?:and )?[\d.]+ (?:hour|minute|second)s?)+"
 TOKEN = re.compile(
     rf"(?P<time>(?<![\d.]){TIME})"
     r"|(?P<duration>(?<![\w.])(?:(?:\d+ days?,? )?\d+:\d{2}(?::\d{2}(?:\.\d+)?)?(?![\d:])"
-    r"|(?:\d+d ?)?(?:\d+h ?\d+m|\d+m ?(?=\d+(?:\.\d+)?s))(?: ?\d+(?:\.\d+)?s)?(?!\w)))"
+    rf"|{IN_WORDS}|(?:\d+d ?)?(?:\d+h ?\d+m|\d+m ?(?=\d+(?:\.\d+)?s))(?: ?\d+(?:\.\d+)?s)?(?!\w)))"
     r"|(?P<share>(?<![\w./@#-])\d+(?:\s*/\s*| of )\d+(?![\w./]))"
     rf"|(?P<range>(?<![\w.@#/-])\d+-(?P<last>\d+)(?={_COUNTED}\b))"
     rf"|(?P<wrap>(?<![\w.])(?:{_WRAPPED})\(\s*\[?\s*(?P<inner>{NUMBER})[^()]*\))"
     rf"|(?P<number>{_VALUE})(?P<unit>[kKMGBT](?![\w/])|(?:{_UNIT})(?![\w]))?(?![\w.]*\w)"
-    r"|(?P<none>(?<=[:=] )None\b|(?<=[:=])None\b)"
+    rf"|(?P<none>(?:(?<=[:=] )|(?<=[:=])){MISSING}\b)"
 )
+
+LARGEST_COUNT = int(MAX_STEP)
+_DIGITS_OF_LARGEST = len(str(LARGEST_COUNT))
 
 _LEVEL = r"(?:INFO|WARNING|WARN|ERROR|DEBUG|CRITICAL|FATAL|NOTICE|TRACE)"
 _IN_BRACKETS = (
@@ -102,9 +113,36 @@ def prefix_of(line: str) -> Prefix:
 
 
 def number_of(text: str) -> float:
-    """The value of a number as printed, with thousands separators or a count suffix."""
-    plain = text.replace(",", "").replace("(ind)", "")
-    scale = 1.0
+    """The value of a number as printed, with thousands separators or a count suffix; NaN for one that is missing.
+
+    Raises ValueError for what is no number.
+    """
+    if (word := literal(text)) is not None:
+        return word[0]
+    plain, scale = text.replace(",", ""), 1.0
     if plain[-1:] in COUNT_SUFFIXES and plain[-2:-1].isdigit():
         scale, plain = COUNT_SUFFIXES[plain[-1]], plain[:-1]
     return float(plain) * scale
+
+
+def whole_number(text: str | None) -> int:
+    """A count as printed, 0 for what is none; beyond the largest it is that one."""
+    if text and len(text) < _DIGITS_OF_LARGEST and text.isdecimal():
+        return int(text)
+    try:
+        count = int(number_of(text or "0"))
+    except OverflowError:
+        return LARGEST_COUNT
+    except ValueError:
+        return 0
+    return max(-LARGEST_COUNT, min(count, LARGEST_COUNT))
+
+
+def count_of(text: str | None) -> int:
+    """A count as printed, 0 for what is none. Raises ValueError for one that no step can be."""
+    if text and len(text) < _DIGITS_OF_LARGEST and text.isdecimal():  # as most are
+        return int(text)
+    count = whole_number(text)
+    if not -LARGEST_COUNT < count < LARGEST_COUNT:
+        raise ValueError(f"{(text or '')[:20]} is beyond what can be counted")
+    return count

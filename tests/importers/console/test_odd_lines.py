@@ -1,0 +1,127 @@
+"""What stands where a number should, and lines of any kind between records: neither costs a record."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reading import Read, read
+
+from trainforensics.importers import console
+from trainforensics.importers.base import NULL, VALUE, Points, Source
+from trainforensics.importers.printed.reader import Reader
+
+SHAPES = ("step {} loss {} lr 0.001", "[INFO] iter: {}/300 | loss: {} | lr: 0.001", "step: {}, lr: 0.001, loss={}")
+
+
+def read_text(tmp_path: Path, text: str) -> Read:
+    path = tmp_path / "train.log"
+    path.write_text(text, encoding="utf-8")
+    return read(console, path)
+
+
+def with_value(shape: str, value: str) -> str:
+    return "\n".join(shape.format(step, value if step > 5 else 4.0 / step) for step in range(1, 9))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    ("value", "number", "state"),
+    [
+        *((word, np.nan, VALUE) for word in ("nan", "NAN", "-nan", "NaN%", "nan(ind)", "1.#QNAN", "-1.#IND00")),
+        *((word, np.inf, VALUE) for word in ("inf", "INF", "INFINITY", "Infinity", "1.#INF", "1e999")),
+        *((word, np.nan, NULL) for word in ("None", "null", "NA", "n/a", "#N/A", "undefined", "--", "ERR", "diverged")),
+    ],
+)
+def test_no_number_is_read_as_what_it_says(shape: str, value: str, number: float, state: int, tmp_path: Path) -> None:
+    loss = read_text(tmp_path, with_value(shape, value)).series["loss"]
+    assert loss.step.tolist() == list(range(1, 9))
+    assert loss.value[5:].tolist() == pytest.approx([number] * 3, nan_ok=True)
+    assert loss.state.tolist() == [VALUE] * 5 + [state] * 3
+
+
+def test_a_value_left_out_is_a_gap(tmp_path: Path) -> None:
+    result = read_text(tmp_path, with_value(SHAPES[0], ""))
+    assert result.series["loss"].state.tolist() == [VALUE] * 5 + [NULL] * 3
+    assert result.series["lr"].number_steps == list(range(1, 9))
+
+
+def test_what_is_no_number_is_told(tmp_path: Path) -> None:
+    assert [w.kind for w in read_text(tmp_path, with_value(SHAPES[0], "ERR")).warnings] == ["wrong-type"]
+    assert not read_text(tmp_path, with_value(SHAPES[0], "null")).warnings
+
+
+def test_steps_begin_below_zero(tmp_path: Path) -> None:
+    text = "".join(f"step {step} loss {2.5 + step / 8}\n" for step in range(-4, 4))
+    assert read_text(tmp_path, text).series["loss"].number_steps == list(range(-4, 4))
+
+
+@pytest.mark.parametrize(
+    ("good", "odd"),
+    [
+        (
+            " 10%|#  | {}/300 [00:01<00:09, 3.0it/s, loss=2.5]",
+            " 10%|#  | " + "9" * 5000 + "/300 [00:01<00:09, 3.0it/s]",
+        ),
+        (
+            " 10%|#  | {}/300 [00:01<00:09, 3.0it/s, loss=2.5]",
+            " 10%|#  | " + "9" * 400 + ".5k/300 [00:01<00:09, 3.0it/s]",
+        ),
+        ("epoch 1, iter {}/300, loss 2.5", "epoch 1, iter " + "9" * 30 + "/300, loss 2.5"),
+        ("step {} loss 2.5", "Saved checkpoint at step " + "9" * 5000),
+    ],
+)
+def test_a_count_beyond_all_bounds_costs_one_line(good: str, odd: str, tmp_path: Path) -> None:
+    lines = [good.format(step) for step in range(1, 30)]
+    result = read_text(tmp_path, "\n".join([*lines[:20], odd, *lines[20:]]))
+    assert result.series["loss"].number_steps == list(range(1, 30))
+    assert [(warning.kind, warning.where) for warning in result.warnings] == [("bad-line", "line 21")]
+
+
+def test_many_records_of_one_line(tmp_path: Path) -> None:
+    result = read_text(tmp_path, " ".join(f"step {step} loss {step / 8}" for step in range(4000)))
+    assert result.series["loss"].number_steps == list(range(4000))
+    assert result.series["loss"].numbers.tolist() == [step / 8 for step in range(4000)]
+
+
+WORDS = (
+    "step epoch iter loss val test lr %| | [ ] ( ) / : = , { } ' it/s s/it it/ nan NAN None 1.#QNAN 12 0.5 -7 K M 1e999"
+    " 1.2.3 5/300 300 100% rank [rank ]: ² ٣ \x1b[0m \x08 \r 1,000 tensor( 损失 # -- ERR [00:01<00:02, wandb:"
+)
+PARTS = (
+    *WORDS.split(" "),
+    *("Progress on:", "2024-01-02 03:04:05", "{'loss': 0.5", "***** train metrics *****", "Resuming from step"),
+    *("Traceback (most recent call last)", "Saving checkpoint", "CUDA out of memory", "=" * 24, "Epoch 1/3"),
+    *("\t", " ", '"', "9" * 30, "9" * 5000),
+)
+GOOD = (
+    "step {0} loss {1:.4f} lr 0.001", "Epoch 1 | iter {0}/20 | loss: {1:.4f}", "{{'loss': {1:.4f}, 'step': {0}}}",
+    " 10%|## | {0}/20 [00:01<00:09, 3.0it/s, loss={1:.4f}]", "2024-01-02 03:04:05 [rank0]: step: {0} loss: {1:.4f}",
+)  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.lists(st.sampled_from(PARTS) | st.text(max_size=4), max_size=12).map(" ".join), max_size=8),
+    st.booleans(),
+    st.sampled_from(GOOD),
+    st.integers(0, 2**32),
+)
+def test_no_line_costs_another_record(odd: list[str], glued: bool, good: str, seed: int) -> None:
+    records = [(step, 1 + step / 16) for step in range(1, 21)]
+    lines = [good.format(step, value) for step, value in records]
+    for line in odd:
+        lines.insert(random.Random(seed).randrange(3, len(lines)), line.replace(" ", "" if glued else " "))
+    reader = Reader(Source(Path("train.log"), "train.log"))
+    found = [*reader.block("\n".join(lines), 1), *reader.end()]
+    points = {
+        pair
+        for part in found
+        if isinstance(part, Points)
+        for pair in zip(part.step.tolist(), part.value.tolist(), strict=True)
+    }
+    assert points >= set(records)

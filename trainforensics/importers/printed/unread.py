@@ -1,0 +1,57 @@
+"""Lines that were not read: those that could not be, and those that look like records and are of no known kind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from trainforensics.model import ReadWarning
+
+# A result's name before a number with decimals; what compares one with another was said before.
+_RECORD_LIKE = re.compile(
+    r"\b(?:\w+_)?(?:loss(?:es)?|acc|accuracy|perplexity|ppl|reward|nll|mse|bleu|auc|f1|iou|grad_?norm)\b[^\w.]{1,6}[-+]?\d+\.\d",
+    re.IGNORECASE,
+)
+_COMPARES = re.compile(r"--+>|\b(?:best|max|min|from|than|improved|threshold|target)\b", re.IGNORECASE)
+_MANY, _MOST_KINDS, _LONGEST = 10, 1000, 120
+
+
+@dataclass(slots=True)
+class Unread:
+    """Counts them. Lines are of one kind where they differ in their numbers alone."""
+
+    _failed: int = 0
+    _first_failed: tuple[int, str] = (0, "")
+    _kinds: dict[str, tuple[int, str]] = field(default_factory=dict)  # the first of each: its number and text
+    _counts: dict[str, int] = field(default_factory=dict)
+
+    def fails(self, line: int, error: Exception) -> None:
+        """Reading a line ended with an error."""
+        self._first_failed = self._first_failed if self._failed else (line, str(error))
+        self._failed += 1
+
+    def note(self, kind: str, line: int, text: str) -> None:
+        """A line said nothing."""
+        if kind in self._counts:
+            self._counts[kind] += 1
+        elif len(self._counts) < _MOST_KINDS and _RECORD_LIKE.search(text) and not _COMPARES.search(text):
+            self._counts[kind] = 1
+            self._kinds[kind] = line, text.strip()[:_LONGEST]
+
+    def again(self, kind: str) -> None:
+        """A further line of a kind that said nothing."""
+        if kind in self._counts:
+            self._counts[kind] += 1
+
+    def warnings(self) -> Iterator[ReadWarning]:
+        """One of each."""
+        if self._failed:
+            line, error = self._first_failed
+            lines = "one line" if self._failed == 1 else f"{self._failed} lines"
+            yield ReadWarning("bad-line", f"line {line}", f"{lines} could not be read, beginning here: {error}")
+        many = {kind: count for kind, count in self._counts.items() if count >= _MANY}
+        if many:
+            line, text = self._kinds[max(many, key=many.__getitem__)]
+            message = f"{sum(many.values())} lines with numbers were not read, as this one: {text!r}"
+            yield ReadWarning("unread-lines", f"line {line}", message)
