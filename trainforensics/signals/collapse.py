@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainforensics.signals.curve import Curve, Floats
-from trainforensics.signals.evaluations import condense, ramp, usable
+from trainforensics.signals.evaluations import condense, higher_is_better, ramp, usable, validation_curves
 from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.run import Signals
 from trainforensics.signals.stretches import at_steps
@@ -21,6 +21,7 @@ BELOW = 3.0  # noise widths
 FALL_SPAN = 0.15  # of the log, for the whole fall
 FEWEST = 5  # points that show the solved state
 LEFT = 0.2  # of the loss after it fell with its features
+CONFIRMED = 0.5  # of an evaluated error: better by as much means learnt
 FEW_CODES, HALF = 3.0, 0.5  # codes still in use, and the share of those before
 NARROW = 0.2  # of the spread of features before
 SOLVED, UNSOLVED = 0.9999, 0.95  # of the best score: no sample wrong in a whole interval, and some at the start
@@ -87,8 +88,10 @@ def _leaving(value: Floats, level: float) -> int:
 
 
 def _explained(signals: Signals, loss: Curve, start: int, stop: int) -> bool:
-    """Whether the learning rate fell or an epoch began between two points."""
+    """Whether the learning rate fell or an epoch began between two points, or evaluation gets better with the loss."""
     first, last = int(loss.step[max(start, 0)]), int(loss.step[stop])
+    if _evaluation_follows(signals, first, last):
+        return True
     rate, epoch = signals.curve("learning_rate"), signals.curve("epoch")
     if rate is not None and rate.value[max(rate.at(last), 0)] < 0.5 * rate.value[max(rate.at(first), 0)]:
         return True
@@ -96,6 +99,15 @@ def _explained(signals: Signals, loss: Curve, start: int, stop: int) -> bool:
         steps = _EPOCHS.match(signals.axis.name)
         return steps is not None and (last + int(steps[1]) // 20) // int(steps[1]) > first // int(steps[1])
     return bool(np.floor(epoch.value[max(epoch.at(last), 0)]) > np.floor(epoch.value[max(epoch.at(first), 0)]))
+
+
+def _evaluation_follows(signals: Signals, first: int, last: int) -> bool:
+    """Whether an error measured in evaluation falls to half of what it was before."""
+    for curve in (*validation_curves(signals), *validation_curves(signals, "val_metric")):
+        before, since = curve.value[curve.step <= first], curve.value[curve.step > last]
+        if len(before) and len(since) and 0 < since.min() < CONFIRMED * before[-1] and not higher_is_better(curve):
+            return True
+    return False
 
 
 def features_vanish(signals: Signals, loss: Curve) -> Vanished | None:

@@ -14,7 +14,7 @@ from trainforensics.signals.measure import Excursion
 from trainforensics.signals.precursors import RISING, companions, excursions_of, precursors
 from trainforensics.signals.run import Signals
 from trainforensics.signals.running import running_mean
-from trainforensics.signals.structure import ramps
+from trainforensics.signals.structure import FEWEST_STAGE, announced, ramps
 from trainforensics.signals.task import adversarial, is_distance, rewarded
 
 # What the loss kinds look at beside the loss; declared by each of them, since derived signals are shared.
@@ -25,7 +25,6 @@ REWEIGHTED = 0.1  # of the largest weight: by less no loss changes its course
 # Of a climb to the end of the log: points, standard errors, p-value, share of the level, multiples of earlier wobbles.
 SLOW_POINTS, SLOW_Z, SLOW_P, SLOW_SIZE, SLOW_WOBBLE = 5, 8.0, 1e-3, 0.1, 3.0
 MOST_SURE = 20.0  # noise widths that a few smooth points can prove
-FEWEST_STAGE = 4  # logged points of a stage, of a dip
 DIP_LOW, DIP_HIGH, USUAL = 0.3, 0.6, 0.75  # of the jump: what is down, what is up; share of the points before it
 STEP_POINTS = 2  # the same for a burst
 MOST_ENDS = 32  # that a later life replaced and that are judged; a run with more restarts than that judges the highest
@@ -151,17 +150,6 @@ def _constructed(signals: Signals, curve: Curve, event: LossEvent) -> bool:
     if event.sudden and event.lasting and ends_dip(finite.value, event.excursion):
         return True
     return not event.sudden and (rewarded(signals) or bool(ramps(finite)) or _reweighted(signals, event))
-
-
-def announced(signals: Signals, before: int, step: int) -> bool:
-    """Whether a counter of stages (folds, rounds, difficulties) moves on between two logged steps: a change by plan."""
-    for stage in signals.curves("stage"):
-        changes = np.flatnonzero(np.diff(stage.value)) + 1
-        if 0 < len(changes) <= len(stage) / FEWEST_STAGE:
-            moved = (stage.step[changes] >= before) & (stage.step[changes - 1] <= step)
-            if np.any(moved):
-                return True
-    return False
 
 
 def ends_dip(value: Floats, e: Excursion) -> bool:

@@ -1,4 +1,4 @@
-"""Courses that a training loss takes by construction: data sorted within each epoch."""
+"""Courses that a training loss takes by construction: data sorted within each epoch, stages counted in the log."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import numpy as np
 
 from trainforensics.signals.curve import Curve, Floats
 from trainforensics.signals.noise import robust_sigma
+from trainforensics.signals.run import Signals
 
 FEWEST_RAMPS, SHORTEST_RAMP = 3, 16  # ramps, and logged points of each
 EQUAL = 0.05  # by which the lengths of ramps may differ
 CLIMBING = 0.8  # of the moves between eighths of a ramp that must lead up
 EIGHTHS = 8
+FEWEST_STAGE = 4  # logged points of a stage
 FALL = 8.0  # noise widths of the step from one point to the next
 
 
@@ -39,3 +41,16 @@ def ramps(curve: Curve) -> tuple[int, ...]:
 def _climbs(values: Floats) -> bool:
     heights = np.array([np.median(part) for part in np.array_split(values, EIGHTHS)])
     return bool(np.mean(np.diff(heights) > 0) >= CLIMBING and heights[-1] > heights[0])
+
+
+def announced(signals: Signals, before: int, step: int) -> bool:
+    """Whether a counter of stages (folds, rounds, difficulties) moves on between two logged steps: a change by plan."""
+    return any(changes_between(stage, before, step) for stage in signals.curves("stage"))
+
+
+def changes_between(setting: Curve, before: int, step: int) -> bool:
+    """Whether a series that keeps each of its values for several points changes between two steps."""
+    changes = np.flatnonzero(np.diff(setting.value)) + 1
+    if not 0 < len(changes) <= len(setting) / FEWEST_STAGE:
+        return False
+    return bool(np.any((setting.step[changes] >= before) & (setting.step[changes - 1] <= step)))

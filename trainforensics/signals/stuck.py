@@ -13,11 +13,13 @@ from typing import Literal
 import numpy as np
 
 from trainforensics.signals.curve import Bools, Curve, Floats
+from trainforensics.signals.rows import loss_like
 from trainforensics.signals.run import Signals
 from trainforensics.signals.stretches import at_steps, lasting_start, middle, stretches
 
 MIN_ZERO, MIN_OTHER = 5, 20  # points; another constant than zero may repeat by rounding
 MIN_SHARE = 0.05  # of the log
+FALLEN = 0.7  # of its early level: no auxiliary loss falls so far by itself
 ROLES_OF_RL = ("reward", "kl", "reward_std")
 
 Reason = Literal["filter", "labels", "dead", "constant"]
@@ -78,7 +80,18 @@ def _another_lives(signals: Signals, curve: Curve, step: int) -> bool:
             value = other.value[other.finite & (other.step >= step)]
             if len(value) >= MIN_ZERO and float(np.ptp(value)) > 0:
                 return True
-    return False
+    if curve.value.any():
+        return False
+    return any(_learns(other) for other in loss_like(signals) if other.series.role is None)
+
+
+def _learns(curve: Curve) -> bool:
+    """Whether a loss of another name falls by far: that one is trained, and the first has no part in it."""
+    value = curve.value[curve.finite]
+    third = len(value) // 3
+    if third < MIN_ZERO or value.min() < 0:
+        return False
+    return float(np.median(value[-third:])) < FALLEN * float(np.median(value[:third]))
 
 
 def _gradients(signals: Signals, curve: Curve) -> Floats:

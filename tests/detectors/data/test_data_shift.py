@@ -119,3 +119,13 @@ def test_sources_that_trade_places_are_told_once() -> None:
     (found,) = findings(make_signals([shifted(0.5), *curves]))
     assert found.onset_step == AT + 1
     assert not findings(make_signals([make_curve(fall()), *curves]))
+
+
+def test_a_stage_or_a_length_that_is_set_announces_the_shift() -> None:
+    later = np.arange(N) >= AT
+    for role, values in (("stage", later.astype(float)), ("seq_len", np.where(later, 1024.0, 512.0))):
+        planned = make_curve(values, role, series_id=2)
+        assert [f.severity for f in findings(make_signals([shifted(0.3), validation(), planned]))] == ["low"]
+    measured = np.where(later, 1024.0, 512.0) + np.random.default_rng(0).normal(0, 20, N)
+    found = findings(make_signals([shifted(0.3), validation(), make_curve(measured, "seq_len", series_id=2)]))
+    assert [f.severity for f in found] == [None]

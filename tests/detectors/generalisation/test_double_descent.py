@@ -83,3 +83,18 @@ def test_a_hump_over_a_few_evaluations_is_not_taken_for_noise(noise: float) -> N
     value[15:25] += 12 * noise / 4 * np.sin(np.linspace(0, np.pi, 10))
     value[25:] -= noise
     assert len(findings(make_signals([make_curve(value, "val_loss"), training(40)]))) == 1
+
+
+def test_a_curve_that_begins_with_the_rise_is_none() -> None:
+    """Grokking: validation gets worse from the untrained start on, and falls at last."""
+    at = np.linspace(0, 1, 200)
+    value = np.interp(at, [0, 0.2, 0.6, 0.8, 1], [4.5, 6.5, 6.5, 0.3, 0.2])
+    value += 0.05 * np.random.default_rng(0).standard_normal(200)
+    assert not findings(make_signals([make_curve(value, "val_loss", series_id=1), training(200)]))
+
+
+def test_a_hump_that_a_stage_announces_is_none() -> None:
+    curves = [make_curve(hump(60, 0.5), "val_loss", series_id=1), training(60)]
+    fold = make_curve((np.arange(60) >= 18).astype(float), "stage", name="fold", series_id=2)
+    assert findings(make_signals(curves))
+    assert not findings(make_signals([*curves, fold]))

@@ -134,3 +134,9 @@ def test_a_metric_beside_one_that_moves_or_a_loss_at_rest_is_none() -> None:
     assert not findings(make_signals([metric(0.1), moving, training()]))
     at_rest = make_curve(1 + 2 * np.exp(-np.arange(EVERY * N) / 10) + 0.03 * RNG.standard_normal(EVERY * N))
     assert not findings(make_signals([metric(0.1), at_rest]))
+
+
+def test_a_loss_logged_against_its_own_start_may_be_negative() -> None:
+    relative = falling() - falling()[0]
+    relative[0] = 0.0
+    assert not findings(make_signals([evaluation(relative), training()]))

@@ -92,3 +92,16 @@ def test_a_small_outlier_and_a_ramp_are_none() -> None:
     ramp[8:] += np.linspace(0, 1, 12)
     for value in (outlier, ramp):
         assert not findings(make_signals([validation(value), training(20)]))
+
+
+def test_a_step_that_a_noisy_training_loss_would_show_is_told() -> None:
+    """The level of training is known to 0.06: a step of 0.3 there would stand out, one of 0.1 would not."""
+    told = {0.3: 0, 0.1: 0}
+    for height in told:
+        for seed in range(10):
+            value = fall(25, 0.01, seed)
+            value[15:] += height
+            noisy = make_curve(fall(25 * EVERY, 0.25, seed + 50), "train_loss")
+            told[height] += len(findings(make_signals([validation(value), noisy])))
+    assert told[0.3] >= 6
+    assert told[0.1] <= 2

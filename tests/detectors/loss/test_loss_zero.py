@@ -70,3 +70,11 @@ def test_the_first_value_repeated_for_a_while_is_quiet() -> None:
 def test_a_placeholder_beside_the_real_loss_is_quiet() -> None:
     curves = [make_curve(np.zeros(N), name="loss_total"), make_curve(LOSS, name="loss", series_id=1)]
     assert isinstance(loss_zero.detect(make_signals(curves), {}), Clear)
+
+
+def test_a_column_of_zeros_beside_a_loss_that_is_trained_has_no_part_in_it() -> None:
+    zeros = make_curve(np.zeros(N), "train_loss", name="LOSS TRANSFORMER")
+    trained = make_curve(200 * LOSS - 350, None, name="LOSS NER", series_id=1)
+    idle = make_curve(1 + 0.01 * RNG.random(N), None, name="aux_loss", series_id=1)
+    assert isinstance(loss_zero.detect(make_signals([zeros, trained]), {}), Clear)
+    assert isinstance(loss_zero.detect(make_signals([zeros, idle]), {}), Fired)

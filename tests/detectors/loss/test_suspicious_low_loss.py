@@ -85,3 +85,13 @@ def test_features_that_live_or_are_meant_to_narrow_are_none(name: str) -> None:
     assert not findings(make_signals([make_curve(learnt), make_curve(lively, None, name=name)]))
     if name in ("posterior_std", "action_std"):
         assert not findings(make_signals([make_curve(healthy), make_curve(narrowing, None, name=name)]))
+
+
+def test_a_fall_that_evaluation_confirms_is_learning() -> None:
+    """A recogniser leaves its plateau of blanks: the error rate falls with the loss."""
+    step = np.arange(N)
+    loss = make_curve(falling(150, 0.05, 1))
+    rate = np.where(step < 160, 0.98, 0.12)[9::10]
+    error = make_curve(rate, "val_metric", name="wer", step=step[9::10] + 1, series_id=1)
+    assert findings(make_signals([loss]))
+    assert not findings(make_signals([loss, error]))

@@ -227,3 +227,11 @@ def test_any_rate_is_judged_without_failing(value: list[float], every: int) -> N
     step = every * np.arange(len(value))
     for found in findings(rate(np.array(value), step=step)):
         assert found.onset_step in step
+
+
+def test_a_rate_printed_as_zero_while_the_model_learns_was_rounded() -> None:
+    nothing = rate(np.zeros(N))
+    flat = make_curve(2 + 0.03 * np.random.default_rng(0).standard_normal(N))
+    assert not findings(nothing, make_curve(quiet_loss()))
+    assert not findings(nothing, make_curve(np.linspace(0, 1, N), "reward", name="score"))
+    assert [f.onset_step for f in findings(nothing, flat)] == [1]

@@ -50,13 +50,14 @@ from trainforensics.signals.levels import (
 )
 from trainforensics.signals.restarts import join
 from trainforensics.signals.steps import lasting_steps
+from trainforensics.signals.structure import announced, changes_between
 from trainforensics.signals.task import rewarded
 
 DATA_ROLES = ("seq_len", "seq_len_max", "padding_fraction", "sampling_ratio")
 META = Meta(
     kind=KINDS["data-shift"],
     needs=("train_loss",),
-    uses=(*DATA_ROLES, "source", "domain", "val_loss", "learning_rate", "epoch", "reward"),
+    uses=(*DATA_ROLES, "source", "domain", "val_loss", "learning_rate", "epoch", "reward", "stage"),
     params=(
         Param("z", 6.0, "level change of the training loss in units of the run's own changes, as at restarts"),
         Param("jump_z", 7.0, "step of the training loss alone in noise and unrest, as for val-jump"),
@@ -75,6 +76,8 @@ META = Meta(
         Param("rate", 0.2, "change of the learning rate across the step that makes it the schedule's"),
     ),
 )
+NEAR_STAGE = 10  # logged points; the onset of a level change is no surer
+MOST_SETTINGS = 12  # distinct lengths of a curriculum; measured means differ from batch to batch
 ANNOUNCING = ("curriculum", "data_stages", "mix_schedule", "data_schedule")
 
 
@@ -89,7 +92,17 @@ def detect(signals: Signals, params: Params) -> Outcome:
         if not found and (alone := seek(signals, loss, params)) is not None:
             found.append(alone)
     planned = any(signals.config.get(key) for key in ANNOUNCING)
-    return Fired(tuple(replace(f, severity="low") if planned else f for f in found)) if found else Clear()
+    told = tuple(replace(f, severity="low") if planned or _staged(signals, loss, f) else f for f in found)
+    return Fired(told) if told else Clear()
+
+
+def _staged(signals: Signals, loss: Curve, finding: Finding) -> bool:
+    """Whether a counter of stages moves on there, or the length of the samples by a setting: it has but few values."""
+    step = finding.onset_step or 0
+    reach = NEAR_STAGE * loss.cadence
+    before, step = step - reach, step + reach
+    lengths = [curve for curve in signals.curves("seq_len") if len(np.unique(curve.value)) <= MOST_SETTINGS]
+    return announced(signals, before, step) or any(changes_between(curve, before, step) for curve in lengths)
 
 
 def _announced(signals: Signals, loss: Curve, params: Params) -> list[Finding]:

@@ -45,15 +45,21 @@ from trainforensics.signals.evaluations import (
     second_descent,
     validation_curves,
 )
+from trainforensics.signals.structure import announced
+
+FIRST = 2  # evaluations of a model that has learnt nothing yet
 
 META = Meta(
     kind=KINDS["double-descent"],
     needs=("val_loss|val_metric",),
-    uses=("train_loss",),
+    uses=("train_loss", "stage"),
     params=(
         Param("z", 8.0, "rise and fall in standard errors; 2 in 1,000 healthy curves that wander reach it (simulated)"),
         Param("trend_p", 0.05, "Mann-Kendall level of rise and fall: 4 evaluations in order can reach it"),
         Param("rise", 0.05, "height of the hump against the level; as for val-divergence"),
+        Param(
+            "fell", 0.3, "share of the hump's height by which the curve fell before it; else it starts with the rise"
+        ),
         Param("undone", 0.5, "share of the rise that the second fall must undo"),
         Param("rival", 0.3, "another hump of this share of the height makes it an oscillation"),
     ),
@@ -71,7 +77,10 @@ def detect(signals: Signals, params: Params) -> Outcome:
     for curve in curves:
         points = condense(oriented(curve))
         hump = second_descent(points)
-        if hump is not None and _stands_out(points, hump, params) and _training_improves(train, points, hump):
+        if hump is None or announced(signals, int(points.step[hump.first]), int(points.step[hump.peak])):
+            continue
+        fell = float(oriented(curve).value[:FIRST].max()) - hump.low >= params["fell"] * (hump.top - hump.low)
+        if fell and _stands_out(points, hump, params) and _training_improves(train, points, hump):
             return Fired((_finding(curve, points, hump, train),))
     return Clear()
 

@@ -202,7 +202,7 @@ def _settled_on_grid(value: Floats, begin: int) -> bool:
 def _impossible(curve: Curve, level: Floats, _: Params) -> _Fault | None:
     """A loss below or at zero twice or more while the training loss stays positive."""
     known = np.isfinite(level)
-    if not known.any():
+    if not known.any() or (curve.value[0] == 0 and np.all(curve.value[1:3] < 0)):  # logged against its own start
         return None
     negative, zero = curve.value < 0, curve.value == 0
     bad = negative if negative.any() else zero & known & (level > 0.01 * np.nanmax(level))

@@ -69,6 +69,7 @@ META = Meta(
         Param("lone_points", 12.0, "evaluations that show how high they ordinarily stand out"),
         Param("train_share", 0.25, "training may move by this share of the validation step"),
         Param("train_z", 4.0, "or by this many of its own standard errors"),
+        Param("apart", 2.5, "standard errors between the two steps; 1 in 160 equal ones lie so far apart by chance"),
     ),
 )
 
@@ -155,7 +156,7 @@ def _step(curve: Curve, train: Curve | None, params: Params) -> Finding | None:
         change = jump.after - jump.before if curve.series.role == "val_loss" else 0.0
         if abs(move[0]) > max(params["train_share"] * abs(change), params["train_z"] * move[1]):
             return None
-        if change and abs(change - move[0]) < params["train_z"] * move[1]:
+        if change and abs(change - move[0]) < params["apart"] * move[1]:
             return None  # training is too noisy to say that it did not take the same step
     return _finding(curve, points, jump, move)
 

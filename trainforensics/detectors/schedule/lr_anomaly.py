@@ -98,6 +98,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
         for fault in schedule_faults(points)
         if (fault.what not in ("reset", "jump") or not _at_border(points, fault, borders))
         and not _follows_batch(signals, points, fault)
+        and not _rounded_away(signals, points, fault)
     ]
     if not faults:
         judges = (
@@ -122,6 +123,21 @@ def _follows_batch(signals: Signals, points: Curve, fault: ScheduleFault) -> boo
         return False
     grown, climbed = float(batch.value[last] / batch.value[first]), fault.after / fault.before
     return grown > GROWN and grown**0.5 / GROWN <= climbed <= grown * GROWN
+
+
+def _rounded_away(signals: Signals, points: Curve, fault: ScheduleFault) -> bool:
+    """Whether a rate that is zero in all of the log moves the model all the same: it was printed with few decimals."""
+    if fault.what != "zero" or points.value.any():
+        return False
+    if signals.has("reward"):
+        return True
+    loss = signals.curve("train_loss")
+    value = np.empty(0) if loss is None else loss.value[loss.finite]
+    third = len(value) // 3
+    if third < FEWEST:
+        return False
+    early, late = float(np.median(value[:third])), float(np.median(value[-third:]))
+    return early - late > 2 * robust_sigma(value[-third:])
 
 
 def _at_border(points: Curve, fault: ScheduleFault, borders: list[int]) -> bool:
