@@ -82,3 +82,11 @@ def test_a_mean_that_forgets_later_is_known_by_its_beginning() -> None:
     assert not mean.throughout
     assert mean.begins(20)
     assert not mean.begins(80)
+
+
+def test_a_smooth_rise_is_no_mean_to_look_behind() -> None:
+    """A straight line is the running mean of another one."""
+    rise = 0.7 + np.linspace(0, 1, 200)
+    assert starts_of(rise) == []
+    (event,) = loss_events(make_signals({"train_loss": np.append(0.72 - 0.001 * np.arange(20), rise)}))
+    assert event.lasting

@@ -21,6 +21,7 @@ STRAIGHT = 0.5  # of its way that a descent gains
 STEADY = 3.0  # largest ratio of the scatter of the values behind; that of a plain series grows with their number
 RESET = 8.0  # noise widths of the move with which a mean begins again
 EQUAL = 0.05  # by which the lengths of epochs may differ
+TURNS = 0.4  # of the moves behind the mean; two thirds of those of independent noise turn back
 OUTLIER = 8.0  # times the usual scatter: bursts behind the mean say nothing of it
 NEGATIVE = 0.01  # of the values behind
 COARSE = 0.5  # of the noise of the values behind the mean: where rounding reaches it they cannot be told
@@ -109,8 +110,15 @@ def _begin_as_means(parts: list[Floats]) -> bool:
 
 
 def _are_means(parts: list[Floats]) -> bool:
-    """Whether the values behind each part, if it is a running mean, scatter alike at every distance from its start."""
-    scatter = [np.abs(np.diff(_unrolled(part, np.arange(1, len(part) + 1)))) for part in parts]
+    """Whether the values behind each part, if it is a running mean, scatter alike at every distance from its start.
+
+    A smooth curve may be the mean of another smooth curve; then nothing is gained by looking behind it.
+    """
+    moves = [np.diff(_unrolled(part, np.arange(1, len(part) + 1))) for part in parts]
+    turns = np.concatenate([np.diff(np.sign(move)) != 0 for move in moves])
+    if float(turns.mean()) < TURNS:
+        return False
+    scatter = [np.abs(move) for move in moves]
     most = OUTLIER * float(np.median(np.concatenate(scatter)))
     octaves = _octaves(max(map(len, parts)))
     sizes = np.array([np.mean(np.minimum(_octave(scatter, first), most)) for first in octaves])
