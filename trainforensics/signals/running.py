@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from trainforensics.signals.curve import Curve, Floats, Ints
-from trainforensics.signals.noise import resolution, robust_sigma
+from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.run import Signals
 
 EARLY = 64  # points that a mean must be taken over: from there on it hardly moves any more
@@ -21,9 +21,9 @@ STRAIGHT = 0.5  # of its way that a descent gains
 STEADY = 3.0  # largest ratio of the scatter of the values behind; that of a plain series grows with their number
 RESET = 8.0  # noise widths of the move with which a mean begins again
 EQUAL = 0.05  # by which the lengths of epochs may differ
-TURNS = 0.4  # of the moves behind the mean; two thirds of those of independent noise turn back
 OUTLIER = 8.0  # times the usual scatter: bursts behind the mean say nothing of it
 NEGATIVE = 0.01  # of the values behind
+MOST_DECIMALS = 10
 COARSE = 0.5  # of the noise of the values behind the mean: where rounding reaches it they cannot be told
 
 
@@ -65,7 +65,7 @@ def _running_mean(signals: Signals, curve: Curve) -> RunningMean | None:
 def _behind(finite: Curve, starts: Ints) -> Curve | None:
     number = _numbers(starts, len(finite))
     values = _unrolled(finite.value, number)
-    if resolution(finite.value) * float(np.median(number)) > COARSE * robust_sigma(np.diff(values)):
+    if _grid(finite.value) * float(np.median(number)) > COARSE * robust_sigma(np.diff(values)):
         return None
     name = f"{finite.series.name} (behind its running mean)"
     return replace(finite, series=replace(finite.series, name=name), value=values)
@@ -112,23 +112,19 @@ def _begin_as_means(parts: list[Floats]) -> bool:
 def _are_means(parts: list[Floats]) -> bool:
     """Whether the values behind each part, if it is a running mean, scatter alike at every distance from its start.
 
-    A smooth curve may be the mean of another smooth curve; then nothing is gained by looking behind it.
+    The scatter of second differences: a trend has none.
     """
-    moves = [np.diff(_unrolled(part, np.arange(1, len(part) + 1))) for part in parts]
-    turns = np.concatenate([np.diff(np.sign(move)) != 0 for move in moves])
-    if float(turns.mean()) < TURNS:
-        return False
-    scatter = [np.abs(move) for move in moves]
-    most = OUTLIER * float(np.median(np.concatenate(scatter)))
+    scatter = [np.abs(np.diff(_unrolled(part, np.arange(1, len(part) + 1)), n=2)) for part in parts]
+    most = OUTLIER * float(np.mean(np.concatenate(scatter)))
     octaves = _octaves(max(map(len, parts)))
     sizes = np.array([np.mean(np.minimum(_octave(scatter, first), most)) for first in octaves])
-    rounding = resolution(np.concatenate(parts)) * 2.0 * (np.array(octaves, np.float64) + 1)
-    return _alike(sizes, rounding) and not _below_zero(parts)
+    rounding = _grid(np.concatenate(parts)) * 2.0 * (np.array(octaves, np.float64) + 1)
+    return bool(sizes[0] > rounding[0]) and _alike(sizes, rounding) and not _below_zero(parts)
 
 
 def _below_zero(parts: list[Floats]) -> bool:
     """Whether a mean above zero would be one of values below it, as no loss is."""
-    rounding = resolution(np.concatenate(parts))
+    rounding = _grid(np.concatenate(parts))
     numbers = [np.arange(1, len(part) + 1) for part in parts]
     below = [_unrolled(part, n) < -2 * rounding * n for part, n in zip(parts, numbers, strict=True)]
     return min(part.min() for part in parts) > 0 and float(np.mean(np.concatenate(below))) > NEGATIVE
@@ -145,6 +141,12 @@ def _octave(parts: Sequence[Floats], first: int) -> Floats:
 
 def _alike(sizes: Floats, rounding: Floats | float = 0.0) -> bool:
     return bool(sizes.max() > 0 and np.all(sizes <= STEADY * sizes.min() + rounding))
+
+
+def _grid(values: Floats) -> float:
+    """Distance between the values that the printed decimals can tell apart; 0 for values that are not rounded."""
+    fits = (d for d in range(MOST_DECIMALS) if np.array_equal(values, np.round(values, d)))
+    return 10.0 ** -next(fits, np.inf)
 
 
 def _numbers(starts: Ints, n: int) -> Ints:
