@@ -40,6 +40,8 @@ MANY_WAVES = 16  # half as many as an epoch has batches, where a cosine of one s
 FEWEST_PHASES = 4  # distinct values of a wave; fewer are settings in turn
 WAVE_POINTS = 4096  # points that a wave is fitted to
 WAVE_FIT = 1e-3  # of the variance that a cosine may leave; a triangle leaves 1.4 % to its first harmonic
+DECAY_POINTS, STEADILY = 30, 0.7  # points of a decay before it stops, and the share of them that fall: few decimals
+STANDING, STILL_HIGH, WOULD_FALL = 0.1, 0.25, 0.1  # of the log, of the peak, of the rate had it gone on
 HUGE = 1e100  # no rate: what goes beyond is left out
 MANY = 5  # upward moves beyond which the series is no single schedule (groups logged in turn)
 
@@ -51,7 +53,7 @@ class ScheduleFault:
     `factor`: what a geometric decay leaves of the rate after each step, 1 for every other fault.
     """
 
-    what: Literal["zero", "climb", "reset", "jump", "anew", "back", "cuts", "spent", "swings"]
+    what: Literal["zero", "climb", "reset", "jump", "anew", "back", "cuts", "spent", "swings", "stands"]
     onset: int
     end: int
     before: float
@@ -216,6 +218,24 @@ def warmed_up(rate: Floats) -> int:
             return int(at)
         longest = max(longest, float(rest))
     return end
+
+
+def stopped_decay(rate: Floats) -> ScheduleFault | None:
+    """A decay that went on from point to point and stands still from one on, far above its end; None for any other.
+
+    A decay that has reached its end is low, or was hardly moving any more.
+    """
+    n, peak = len(rate), float(rate.max())
+    moves = np.diff(rate)
+    moved = np.flatnonzero(np.abs(moves) > 1e-9 * peak)
+    last = int(moved[-1]) if len(moved) else 0
+    before = moves[max(0, last + 1 - DECAY_POINTS) : last + 1]
+    rest = n - 1 - last
+    if len(before) < DECAY_POINTS or np.mean(before < 0) < STEADILY or np.any(before > 0) or rest < STANDING * n:
+        return None
+    if rate[-1] < STILL_HIGH * peak or -float(before.mean()) * rest < WOULD_FALL * rate[-1]:
+        return None
+    return ScheduleFault("stands", last + 2, n - 1, float(rate[last + 1]), float(rate[-1]))
 
 
 def _zero(rate: Floats) -> tuple[ScheduleFault, ...]:

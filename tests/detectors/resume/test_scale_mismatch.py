@@ -114,6 +114,14 @@ def test_validation_that_stands_at_one_large_ratio_and_falls_with_training_is_a_
         assert found.onset_step == 1
 
 
+def test_a_large_ratio_may_look_smaller_at_a_start_where_training_falls_fast() -> None:
+    fast = 1 + 4 * np.exp(-np.arange(N) / 25) + 0.005 * np.random.default_rng(1).standard_normal(N)
+    true = 1 + 4 * np.exp(-np.arange(0, N, EVERY) / 25)
+    validation = make_curve(31.5 * true, "val_loss", step=np.arange(1, N, EVERY), series_id=1)
+    (found,) = findings(make_signals([make_curve(fast), validation]))
+    assert found.onset_step == 1
+
+
 def test_a_large_gap_that_opens_or_adds_is_no_scale() -> None:
     opens, level = np.linspace(1, 12, N // EVERY), 1 + 2 * np.exp(-np.arange(N) / 100)
     for seed in range(20):

@@ -235,3 +235,11 @@ def test_a_rate_printed_as_zero_while_the_model_learns_was_rounded() -> None:
     assert not findings(nothing, make_curve(quiet_loss()))
     assert not findings(nothing, make_curve(np.linspace(0, 1, N), "reward", name="score"))
     assert [f.onset_step for f in findings(nothing, flat)] == [1]
+
+
+def test_a_decay_that_stands_still_before_its_declared_end() -> None:
+    standing, declared = COSINE.copy(), {"lr_decay_style": "cosine", "train_iters": 500}
+    standing[220:] = standing[220]
+    assert [f.onset_step for f in findings(rate(standing), config=declared)] == [222]
+    assert not findings(rate(standing), config={"train_iters": 500})  # a plan that was not written down
+    assert not findings(rate(np.maximum(COSINE, 1e-4)), config=declared)  # its floor

@@ -62,6 +62,7 @@ META = Meta(
         Param("few", 8.0, "evaluations that tell it from a gap which opened before the first one"),
         Param("wide", 0.25, "spread of such a ratio; the training loss of a few batches is known no better"),
         Param("fallen", 0.25, "fall of validation, in logarithms, over which such a ratio must hold"),
+        Param("start", 0.1, "of that fall: training goes on falling over the stretch that stands for an evaluation"),
         Param("drift", 0.35, "share of that fall by which the ratio may drift; a gap that adds drifts by all of it"),
     ),
 )
@@ -172,7 +173,7 @@ def _far_apart(pair: Proportion, params: Params) -> bool:
         params["apart"] <= larger <= params["farthest"]
         and len(pair.step) >= params["few"]
         and pair.spread <= params["wide"]
-        and off <= max(3 * pair.spread, params["spread"])
+        and off <= max(3 * pair.spread, params["spread"], params["start"] * pair.fall)
         and pair.fall >= max(params["fallen"], 4 * pair.error)
         and abs(pair.drift) <= params["drift"] * pair.fall + pair.error
     )

@@ -3,9 +3,10 @@
 What it detects:
     A rate of zero while training goes on; a climb to half as much again as the warmed-up peak; a reset in mid-course
     (it falls at once and warms up again) or a jump upwards that no regular restart explains; a warm-up that begins anew
-    over and over; a declared decay that never comes, or that turns and climbs back up; cuts at even distances down to
-    next to nothing while the loss was improving before each of them; a decay that is over long before the log is, or a
-    cosine that swings up and down all along: schedules planned in epochs that are stepped with every batch.
+    over and over; a declared decay that never comes, that stands still in mid-course, or that turns and climbs back up;
+    cuts at even distances down to next to nothing while the loss was improving before each of them; a decay that is
+    over long before the log is, or a cosine that swings up and down all along: schedules planned in epochs that are
+    stepped with every batch.
 
 Why it matters:
     Where the schedule is wrong, whatever the loss does next is its effect. Where the loss does nothing, the run is
@@ -55,6 +56,7 @@ from trainforensics.signals.schedule import (
     even_cuts,
     schedule_faults,
     spent,
+    stopped_decay,
     swings,
     warmed_up,
 )
@@ -105,6 +107,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
             _climbs_back(signals, points),
             _stepped_per_batch(signals, points, params),
             _cut_in_vain(signals, points, params),
+            _stands_still(signals, points, borders),
         )
         faults = [fault for fault in judges if fault is not None][:1]
     findings = [_finding(signals, points, fault) for fault in faults]
@@ -164,6 +167,7 @@ def _finding(signals: Signals, points: Curve, fault: ScheduleFault) -> Finding:
         + _by_epochs(signals, fault),
         "swings": f"swings between {fault.before:.3g} and {fault.after:.3g} as a cosine, from step {onset} on up again "
         "and again, as if planned in epochs and stepped with every batch",
+        "stands": f"stands still at {fault.after:.4g} from step {onset} on, in the middle of its decay",
         "jump": f"jumps from {fault.before:.3g} to {fault.after:.3g} at step {onset}",
     }[fault.what]
     follows = _loss_follows(signals, before, end)
@@ -279,6 +283,17 @@ def _improves(loss: Curve, cuts: Ints, params: Params) -> bool:
         if before - now < max(params["improved"] * abs(before), 2 * noise / math.sqrt(fewest)):
             return False
     return True
+
+
+def _stands_still(signals: Signals, points: Curve, borders: list[int]) -> ScheduleFault | None:
+    """A decay that stops where the run was started again, or before the declared end."""
+    fault = stopped_decay(points.value)
+    if fault is None:
+        return None
+    step, reach = int(points.step[fault.onset]), 2 * points.cadence
+    planned = next((v for k in _PLANNED if isinstance(v := signals.config.get(k), int) and v > 0), 0)
+    early = _declared(signals, _DECAYS) is not None and planned > int(points.step[-1]) - reach
+    return fault if early or any(abs(border - step) <= reach for border in borders) else None
 
 
 def _never_decays(signals: Signals, points: Curve, params: Params) -> Finding | None:
