@@ -90,8 +90,12 @@ def _correlation(residual: Floats) -> float:
         return 0.0
     every = -(-len(residual) // POSITIONS)
     first, second = residual[:-1:every], residual[1::every]
-    together, apart = robust_sigma(second + first) ** 2, robust_sigma(second - first) ** 2
-    return float(np.clip((together - apart) / max(together + apart, 1e-300), 0.0, 1.0))
+    together, apart = robust_sigma(second + first), robust_sigma(second - first)
+    larger = max(together, apart)
+    if not 0 < larger < np.inf:
+        return 0.0
+    together, apart = (together / larger) ** 2, (apart / larger) ** 2  # squares of losses near 1e300 are no numbers
+    return float(np.clip((together - apart) / (together + apart), 0.0, 1.0))
 
 
 def _medians_after(values: Floats, window: int) -> Floats:
