@@ -222,7 +222,8 @@ def _factor_setting(a: Signals, b: Signals, k: int) -> str:
 def _parted(
     a: Signals, b: Signals, told: Mapping[str, Sequence[Incident]], *, alone: bool
 ) -> tuple[str, Finding] | None:
-    """The twin with the worse loss, where two run together at first and end ever further apart."""
+    """The twin with the worse loss, where two run together at first and end ever further apart; the second of two that
+    are equal at first and part at once."""
     if not _are_twins(a, b, alone=alone) or any(_explains(i) for run in (a, b) for i in told[run.run]):
         return None
     step, mine, theirs = _common(a.curve("train_loss"), b.curve("train_loss"))
@@ -238,56 +239,53 @@ def _parted(
     tail = slice(-span(len(step)), None)
     if np.median(mine[tail] - theirs[tail]) < 0:
         a, b, mine, theirs = b, a, theirs, mine
-    curve, other = a.curve("train_loss"), _short(b)
-    if curve is None:
-        return None
     ends = float(np.median(mine[tail])), float(np.median(theirs[tail]))
-    onset, before = int(step[at]), int(step[max(at - 1, 0)])
+    name, before = _loss_name(a), int(step[max(at - 1, 0)])
     shared = _shared_noise(mine[:at], theirs[:at])
     start = f"up to there the noise of their difference is {shared:.2g} of that of independent runs"
-    return a.run, Finding(
-        kind="nondeterminism",
-        series=curve.name,
-        role="train_loss",
-        onset_step=onset,
-        onset_interval=(before, onset),
-        recovery="unrecovered",
-        confidence=0.7 if a.config and b.config else 0.6,
-        scope=Scope(sibling=b.run),
-        summary=(
-            f"{curve.name} runs with that of {other} up to step {before} and ends {widths:.2g} noise widths above it "
-            f"({ends[0]:.4g} against {ends[1]:.4g}), the gap still growing"
-        ),
-        evidence=(
-            Evidence(curve.name, onset, float(mine[at]), float(theirs[at]), start),
-            Evidence(curve.name, int(step[-1]), *ends, f"gap at the end {ends[0] - ends[1]:.3g}"),
-            *_machine_rows(a, b),
-        ),
+    rows = (
+        Evidence(name, int(step[at]), float(mine[at]), float(theirs[at]), start),
+        Evidence(name, int(step[-1]), *ends, f"gap at the end {ends[0] - ends[1]:.3g}"),
     )
+    summary = (
+        f"{name} runs with that of {_short(b)} up to step {before} and ends {widths:.2g} noise widths above it "
+        f"({ends[0]:.4g} against {ends[1]:.4g}), the gap still growing"
+    )
+    return a.run, _nondeterminism(a, b, (before, int(step[at])), 0.6, summary, rows)
 
 
 def _parted_at(b: Signals, a: Signals, step: Ints, mine: Floats, theirs: Floats, at: int) -> Finding:
     """Runs that were equal to the last digit and differ by their whole noise from one point to the next."""
-    curve, (onset, before) = b.curve("train_loss"), (int(step[at]), int(step[at - 1]))
-    name = "the loss" if curve is None else curve.name
+    name, before, onset = _loss_name(b), int(step[at - 1]), int(step[at])
+    rows = (Evidence(name, onset, float(theirs[at]), float(mine[at]), f"equal at all {at} points before"),)
+    summary = (
+        f"{name} equals that of {_short(a)} to the last digit up to step {before} and differs by its whole noise "
+        f"from step {onset} on: other data or another random state, not rounding"
+    )
+    return _nondeterminism(b, a, (before, onset), 0.8, summary, rows)
+
+
+def _nondeterminism(
+    run: Signals, twin: Signals, between: tuple[int, int], sure: float, summary: str, rows: tuple[Evidence, ...]
+) -> Finding:
+    """A parting `between` two steps; `sure` where it is not known that both were configured alike."""
     return Finding(
         kind="nondeterminism",
-        series=name,
+        series=_loss_name(run),
         role="train_loss",
-        onset_step=onset,
-        onset_interval=(before, onset),
+        onset_step=between[1],
+        onset_interval=between,
         recovery="unrecovered",
-        confidence=0.9 if a.config and b.config else 0.75,
-        scope=Scope(sibling=a.run),
-        summary=(
-            f"{name} equals that of {_short(a)} to the last digit up to step {before} and differs by its whole noise "
-            f"from step {onset} on: other data or another random state, not rounding"
-        ),
-        evidence=(
-            Evidence(name, onset, float(theirs[at]), float(mine[at]), f"equal at all {at} points before"),
-            *_machine_rows(a, b),
-        ),
+        confidence=round(sure + (0.1 if run.config and twin.config else 0.0), 2),
+        scope=Scope(sibling=twin.run),
+        summary=summary,
+        evidence=(*rows, *_machine_rows(run, twin)),
     )
+
+
+def _loss_name(run: Signals) -> str:
+    curve = run.curve("train_loss")
+    return curve.name if curve is not None else "the loss"
 
 
 def _sudden_parting(a: Floats, b: Floats) -> int | None:

@@ -35,21 +35,13 @@ from trainforensics.model import (
 from trainforensics.signals import Signals
 from trainforensics.signals.load import judge_series
 from trainforensics.signals.rows import rows_after_loss
+from trainforensics.signals.task import planned_steps
 from trainforensics.store.reader import StoredRun
 
 _JUDGEABLE = ("train_loss", "val_loss", "val_metric", "reward")
 _FEWEST_POINTS = 3  # fewer numbers have no trend and no noise to be judged against
 _CRASHED = frozenset({"crash", "crashed", "traceback", "oom", "node-lost", "preemption", "nccl-timeout"})
 _FINISHED = frozenset({"finish", "finished", "end"})
-_PLANNED = (
-    "max_steps",
-    "train_iters",
-    "max_iters",
-    "total_steps",
-    "num_training_steps",
-    "training_steps",
-    "total_iters",
-)
 
 
 @dataclass(slots=True)
@@ -208,7 +200,7 @@ def ended_of(found: Sequence[Incident], signals: Signals) -> Ended:
         return "finished" if re.search(r"\b0$", exits[-1].text) else "crashed"
     if any(event.kind in _CRASHED for event in late):
         return "crashed"
-    if any(event.kind in _FINISHED for event in late) or _last_step(signals) in _planned_steps(signals):
+    if any(event.kind in _FINISHED for event in late) or _last_step(signals) in _last_planned(signals):
         return "finished"
     return "ongoing" if any(incident.recovery == "ongoing" for incident in found) else "unknown"
 
@@ -230,10 +222,9 @@ def _late(signals: Signals) -> list[Event]:
     return [event for event in signals.events if event.step is None or event.step >= last]
 
 
-def _planned_steps(signals: Signals) -> set[int]:
+def _last_planned(signals: Signals) -> set[int]:
     """The last step according to the run's configuration, counted from 1 or from 0."""
-    planned = (signals.config.get(name) for name in _PLANNED)
-    return {n for value in planned if isinstance(value, int) and value > 0 for n in (value, value - 1)}
+    return {n for planned in planned_steps(signals) for n in (planned, planned - 1)}
 
 
 def options_of(settings: Settings) -> dict[str, Any]:

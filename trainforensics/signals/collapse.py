@@ -33,7 +33,6 @@ _EVALUATED = re.compile(r"(^|[^a-z])(eval|val|valid|validation|test|dev)([^a-z]|
 _CODES = re.compile(r"(^|[^a-z])(code|codes|codebook|prob|vq|rvq|quantizer|quantiser)[^a-z]*(perplexity|ppl)")
 _OF = r"(feature|feat|representation|repr|embedding|embed|emb|projection|proj|output)s?"
 _SPREAD = re.compile(rf"(^|[^a-z]){_OF}[^a-z]*std([^a-z]|$)|(^|[^a-z])std[^a-z]*(of[^a-z])?{_OF}([^a-z]|$)")
-_PLANNED = frozenset({"max_steps", "max_iters", "train_iters", "total_steps", "total_iters", "num_training_steps"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,14 +149,6 @@ def solved(signals: Signals, loss: Curve, low: float) -> int | None:
         unsolved = bool(np.any(score[:3] < UNSOLVED * best)) and float(loss.value[:3].max()) > UNLEARNT * low
         if unsolved and len(loss) - first >= FEWEST and np.isfinite(score[first:]).sum() >= FEWEST:
             return first
-    return None
-
-
-def planned_steps(signals: Signals) -> int | None:
-    """The steps that the run was started for, as the configuration says."""
-    for key, value in signals.config.items():
-        if key.lower().rsplit("/", 1)[-1].rsplit(".", 1)[-1] in _PLANNED and isinstance(value, int) and value > 0:
-            return value
     return None
 
 

@@ -44,6 +44,12 @@ def resolution(values: Floats) -> float:
     return float(np.min(np.diff(distinct))) if len(distinct) > 1 else 0.0
 
 
+def printed_grid(values: Floats, most: int = 10) -> float:
+    """Distance that the decimals of printed values can tell apart; 0 where they have `most` decimals or more."""
+    fits = (d for d in range(most) if np.array_equal(values, np.round(values, d)))
+    return float(10.0 ** -next(fits, np.inf))
+
+
 def local_sigma(residual: Floats, floor: float) -> Floats:
     """Noise scale along a run, shape (n,): robust per stretch of 64 residuals, smoothed over three and
     five stretches, the larger counting.

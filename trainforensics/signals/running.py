@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from trainforensics.signals.curve import Curve, Floats, Ints
-from trainforensics.signals.noise import robust_sigma
+from trainforensics.signals.noise import printed_grid, robust_sigma
 from trainforensics.signals.run import Signals
 
 EARLY = 64  # points that a mean must be taken over: from there on it hardly moves any more
@@ -23,7 +23,6 @@ RESET = 8.0  # noise widths of the move with which a mean begins again
 EQUAL = 0.05  # by which the lengths of epochs may differ
 OUTLIER = 8.0  # times the usual scatter: bursts behind the mean say nothing of it
 NEGATIVE = 0.01  # of the values behind
-MOST_DECIMALS = 10
 COARSE = 0.5  # of the noise of the values behind the mean: where rounding reaches it they cannot be told
 
 
@@ -65,7 +64,7 @@ def _running_mean(signals: Signals, curve: Curve) -> RunningMean | None:
 def _behind(finite: Curve, starts: Ints) -> Curve | None:
     number = _numbers(starts, len(finite))
     values = _unrolled(finite.value, number)
-    if _grid(finite.value) * float(np.median(number)) > COARSE * robust_sigma(np.diff(values)):
+    if printed_grid(finite.value) * float(np.median(number)) > COARSE * robust_sigma(np.diff(values)):
         return None
     name = f"{finite.series.name} (behind its running mean)"
     return replace(finite, series=replace(finite.series, name=name), value=values)
@@ -118,13 +117,13 @@ def _are_means(parts: list[Floats]) -> bool:
     most = OUTLIER * float(np.mean(np.concatenate(scatter)))
     octaves = _octaves(max(map(len, parts)))
     sizes = np.array([np.mean(np.minimum(_octave(scatter, first), most)) for first in octaves])
-    rounding = _grid(np.concatenate(parts)) * 2.0 * (np.array(octaves, np.float64) + 1)
+    rounding = printed_grid(np.concatenate(parts)) * 2.0 * (np.array(octaves, np.float64) + 1)
     return bool(sizes[0] > rounding[0]) and _alike(sizes, rounding) and not _below_zero(parts)
 
 
 def _below_zero(parts: list[Floats]) -> bool:
     """Whether a mean above zero would be one of values below it, as no loss is."""
-    rounding = _grid(np.concatenate(parts))
+    rounding = printed_grid(np.concatenate(parts))
     numbers = [np.arange(1, len(part) + 1) for part in parts]
     below = [_unrolled(part, n) < -2 * rounding * n for part, n in zip(parts, numbers, strict=True)]
     return min(part.min() for part in parts) > 0 and float(np.mean(np.concatenate(below))) > NEGATIVE
@@ -141,12 +140,6 @@ def _octave(parts: Sequence[Floats], first: int) -> Floats:
 
 def _alike(sizes: Floats, rounding: Floats | float = 0.0) -> bool:
     return bool(sizes.max() > 0 and np.all(sizes <= STEADY * sizes.min() + rounding))
-
-
-def _grid(values: Floats) -> float:
-    """Distance between the values that the printed decimals can tell apart; 0 for values that are not rounded."""
-    fits = (d for d in range(MOST_DECIMALS) if np.array_equal(values, np.round(values, d)))
-    return 10.0 ** -next(fits, np.inf)
 
 
 def _numbers(starts: Ints, n: int) -> Ints:

@@ -13,6 +13,9 @@ from trainforensics.signals.run import Signals
 TOKEN_ROLES = ("tokens_seen", "tokens_per_sec")  # of them those whose names speak of tokens, not of samples
 TOKEN_WORDS = ("ppl", "perplexity", "lm loss", "lm_loss", "bpb", "tok", "wps")
 VOCABULARY = ("vocab_size", "padded_vocab_size", "n_vocab", "num_classes", "num_labels")
+PLANNED = (
+    "max_steps", "train_iters", "max_iters", "total_steps", "num_training_steps", "training_steps", "total_iters",
+)  # fmt: skip
 ADVERSARIAL = frozenset({"g", "gen", "generator", "d", "disc", "discriminator", "critic", "adv", "adversarial", "gan"})
 OTHER_LOSSES = ADVERSARIAL | {"sum", "value", "critic", "vf", "td", "q", "mse", "rmse", "mae", "huber", "l1", "l2"}
 PRETRAINING = frozenset({"pt", "pretrain", "pretraining", "pre-training", "clm", "causal_lm"})  # stages on raw text
@@ -36,6 +39,17 @@ def vocabulary(signals: Signals) -> int | None:
         if key in VOCABULARY and isinstance(value, int | float | str) and str(value).isdigit() and int(value) > 1:
             return int(value)
     return None
+
+
+def planned_steps(signals: Signals, *surest: str) -> tuple[int, ...]:
+    """Lengths of the run that the configuration states, in the order of trust; `surest`: keys that go before all."""
+    stated = list(_leaves(signals.config))
+    return tuple(
+        value
+        for wanted in (*surest, *PLANNED)
+        for key, value in stated
+        if key == wanted and isinstance(value, int) and value > 1
+    )
 
 
 def untrained_loss(signals: Signals) -> float | None:

@@ -21,6 +21,7 @@ _MEMORIES = (3, 5, 10, 20, 30)  # points of running means that are tried
 _NEAR = 0.03  # of a whole multiple
 _LARGEST = 16  # multiple that is told apart from any other factor
 _COMPARABLE = 0.25  # share of both spans that must be common: epochs and steps, which it keeps apart, are further off
+_MOST = 20_000  # common points that tell noise and course; more cost time and say nothing new
 _ENDING = 3  # points without a number that end a curve
 
 _Ints = NDArray[np.int64]
@@ -40,6 +41,7 @@ def are_two_trainings(a: Points, b: Points) -> bool:
     x, y = a[1][left], b[1][right]
     if _ends_without_numbers(x, y) or _ends_without_numbers(y, x):
         return True
+    left, right, x, y = left[:_MOST], right[:_MOST], x[:_MOST], y[:_MOST]
     return _other_course(x, y) and not _shares_noise(a, b, left, right) and not _smoothed(x, y) and not _smoothed(y, x)
 
 

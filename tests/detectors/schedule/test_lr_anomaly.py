@@ -243,3 +243,6 @@ def test_a_decay_that_stands_still_before_its_declared_end() -> None:
     assert [f.onset_step for f in findings(rate(standing), config=declared)] == [222]
     assert not findings(rate(standing), config={"train_iters": 500})  # a plan that was not written down
     assert not findings(rate(np.maximum(COSINE, 1e-4)), config=declared)  # its floor
+    ended = declared | {"lr_decay_iters": 220}  # a decay that ends high, before the run does
+    assert not findings(rate(standing), config=ended)
+    assert findings(rate(standing), config={"lr_decay_style": "cosine", "train_iters": 300})  # and the run went on

@@ -50,6 +50,7 @@ from trainforensics.signals.evaluations import (
     usable,
     validation_curves,
 )
+from trainforensics.signals.noise import printed_grid
 
 _REFERENCE = re.compile(r"best|baseline|target|threshold|reference|chance")  # a metric that stands by its nature
 
@@ -193,9 +194,8 @@ def _may_move(curve: Curve, params: Params) -> bool:
 
 def _settled_on_grid(value: Floats, begin: int) -> bool:
     """Whether coarsely rounded values came to rest where they stay: within two grid steps of the value before."""
-    decimals = next((d for d in range(5) if np.array_equal(value, np.round(value, d))), 5)
-    grid = 10.0**-decimals
-    coarse = decimals < 5 and grid > 1e-3 * abs(float(value[begin]))
+    grid = printed_grid(value, 5)
+    coarse = grid > 1e-3 * abs(float(value[begin]))
     return begin > 0 and coarse and abs(float(value[begin] - value[begin - 1])) <= 2.5 * grid
 
 

@@ -36,10 +36,10 @@ from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Curve, Signals
-from trainforensics.signals.collapse import features_vanish, planned_steps, settled_fall, solved, warming_up
+from trainforensics.signals.collapse import features_vanish, settled_fall, solved, warming_up
 from trainforensics.signals.evaluations import validation_curves
 from trainforensics.signals.precursors import companions
-from trainforensics.signals.task import per_token, rewarded
+from trainforensics.signals.task import per_token, planned_steps, rewarded
 
 LEARNT = 0.5  # nats: a run that starts below has learnt before
 FEW_POINTS = 5
@@ -123,7 +123,8 @@ def _solved_too_soon(signals: Signals, loss: Curve, params: Params) -> Finding |
     first = solved(signals, loss, params["solved"])
     if first is None:
         return None
-    step, planned, epoch = int(loss.step[first]), planned_steps(signals), signals.curve("epoch")
+    step, epoch = int(loss.step[first]), signals.curve("epoch")
+    planned = next(iter(planned_steps(signals)), None)
     early = planned is not None and step <= params["soon"] * planned
     warm = warming_up(signals, step)
     seen_again = epoch is not None and epoch.value[max(epoch.at(step), 0)] - epoch.value[0] >= params["seen_once"]

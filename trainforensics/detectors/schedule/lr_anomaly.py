@@ -60,6 +60,7 @@ from trainforensics.signals.schedule import (
     swings,
     warmed_up,
 )
+from trainforensics.signals.task import planned_steps
 
 GROWN = 1.25  # least growth of a batch that a rate may follow, and the slack of the rule it follows
 
@@ -77,15 +78,7 @@ _DECAYS = re.compile(r"cosine|linear|polynomial")
 _PLATEAU = re.compile(r"plateau")
 _CYCLES = re.compile(r"restart|cycl", re.IGNORECASE)
 _SCHEDULE_KEY = re.compile(r"(lr_)?sched|decay_style")
-_PLANNED = (
-    "max_steps",
-    "train_iters",
-    "max_iters",
-    "total_steps",
-    "num_training_steps",
-    "lr_decay_iters",
-    "total_iters",
-)
+_DECAY_ENDS = ("lr_decay_iters", "lr_decay_steps")  # where a decay may end before the run does
 
 
 def detect(signals: Signals, params: Params) -> Outcome:
@@ -291,15 +284,15 @@ def _stands_still(signals: Signals, points: Curve, borders: list[int]) -> Schedu
     if fault is None:
         return None
     step, reach = int(points.step[fault.onset]), 2 * points.cadence
-    planned = next((v for k in _PLANNED if isinstance(v := signals.config.get(k), int) and v > 0), 0)
-    early = _declared(signals, _DECAYS) is not None and planned > int(points.step[-1]) - reach
+    planned = next(iter(planned_steps(signals, *_DECAY_ENDS)), 0)
+    early = _declared(signals, _DECAYS) is not None and planned - step > reach
     return fault if early or any(abs(border - step) <= reach for border in borders) else None
 
 
 def _never_decays(signals: Signals, points: Curve, params: Params) -> Finding | None:
     """A declared cosine, linear or polynomial decay of which nothing is seen at half of the planned steps."""
     declared = _declared(signals, _DECAYS)
-    planned = next((v for k in _PLANNED if isinstance(v := signals.config.get(k), int) and v > 0), None)
+    planned = next(iter(planned_steps(signals, *_DECAY_ENDS)), None)
     warm, peak = warmed_up(points.value), float(points.value.max())
     last = int(points.step[-1])
     if declared is None or planned is None or last < planned / 2 or points.value[-1] < (1 - params["decayed"]) * peak:
