@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from trainforensics.model import Recovery
+from trainforensics.signals.course import LOOKBACK, Course, Ground, course_of, ground_of
 from trainforensics.signals.curve import Floats
 from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.pyramid import MIN_COMPANION, MIN_HEIGHT, Candidate, Pyramid
@@ -19,7 +20,6 @@ FEW_POINTS = 2  # a climb to half its height within this many logged points is s
 SETTLED = 8  # points from an onset on before "it does not come back" may be said
 MOST = 0.7  # of the points at the top of a smoothed climb must be high themselves: two outliers are no climb
 ERUPTION, TOWERING = 4.0, 2.0  # widths of the noise, heights of the highest, in the 16 points before
-LOOKBACK = 1024  # blocks before a candidate in which its ground is sought
 FIRST_POINTS = 3  # at the start of a log have no level before them
 BEYOND_COUNT = 1e6  # noise widths that nobody reads digit by digit
 FOOT = 0.1  # of the height of a burst: what lies below before the jump is its noise
@@ -63,71 +63,102 @@ class Excursion:
         return f"{self.z:.0f}" if not BEYOND_COUNT < self.z < np.inf else f"{self.z:.1g}"
 
 
+@dataclass(frozen=True, slots=True)
+class _Climb:
+    """The way up: its first point (an index into the course), the points to half of its height, and that height above
+    the level `before`."""
+
+    onset: int
+    rise: int
+    before: float
+    height: float
+
+    @property
+    def sudden(self) -> bool:
+        """Whether it is a burst, and no rise."""
+        return self.rise <= FEW_POINTS
+
+
 def measure(series: Pyramid, candidate: Candidate, limit: int, undo: Callable[[Any], Any]) -> Excursion | None:
     """Onset, peak, end and recovery of a candidate that looks no further than `limit`; `undo` leads back to values as
     logged. None for what is no excursion after all."""
-    scale, start = candidate.scale, candidate.start
-    first = max(0, start - LOOKBACK * scale)
-    before, base = _ground(series.values[first:start], scale, float(series.finest.upward[max(start - 1, 0)]))
-    if base < 0:
+    values, scale = series.values, candidate.scale
+    first = max(0, candidate.start - LOOKBACK * scale)
+    ground = ground_of(series, candidate, first)
+    if ground is None:
         return None
-    sigma = float(series.finest.upward[first + base])
-    noise = sigma * min(1.0, series.finest.persistence(1) / np.sqrt(scale))
-    smooth, top, turn, calm = _course(series.values[first:limit], candidate, first, before, noise)
-    peak = top + int(np.argmax(smooth[top : max(turn, top + 1)]))
-    height = float(smooth[peak] - before)
-    if height < max((MIN_HEIGHT if candidate.jump else MIN_COMPANION) * noise, MIN_VISIBLE * sigma):
+    course = course_of(values[first:limit], candidate, first, ground)
+    crest = values[first + course.peak - scale // 2 : first + course.peak + (scale + 1) // 2]
+    if not _stands_out(course, ground, crest, jump=candidate.jump):
         return None
-    crest = series.values[first + peak - scale // 2 : first + peak + (scale + 1) // 2]
-    if np.mean(crest > before + 0.5 * height) < MOST:
+    onset = _onset(course, ground, scale)
+    shortly_before = values[max(0, first + onset - WINDOW) : first + onset]
+    if _ordinary(course.smooth[course.peak] - ground.level, shortly_before, ground.level, series.finest.skew, scale):
         return None
-    inside = np.flatnonzero(smooth[: top + 1] <= before + OUTSIDE.get(scale, 2.0) * noise)
-    onset = int(inside[-1]) + 1 if len(inside) else 0
-    shortly_before = series.values[max(0, first + onset - WINDOW) : first + onset]
-    if len(shortly_before) and _ordinary(height, shortly_before, before, series.finest.skew, scale):
+    climb = _climb(course, onset, ground, shortly_before, undo)
+    returned = course.returned or _falls_later(values[limit:], scale, climb.before + 0.5 * climb.height)
+    if climb.sudden and returned and first + climb.onset < FIRST_POINTS:  # a start-up has no level to come back to yet
         return None
-    foot, rise = _climb(smooth[onset : peak + 1], before, height, undo)
-    sudden = rise <= FEW_POINTS
-    if sudden:
-        onset += foot
-        if len(shortly_before):  # a burst is told against the level it came from, a rise against its ground
-            before = float(np.median(shortly_before))
-            height = float(smooth[peak]) - before
-            onset += int(np.argmax(smooth[onset : peak + 1] >= before + FOOT * height))
-    returned = turn < len(smooth) or calm >= 0 or _falls_later(series.values[limit:], scale, before + 0.5 * height)
-    if sudden and returned and first + onset < FIRST_POINTS:  # a start-up has no level yet to come back to
-        return None
-    end = limit - 1
-    if turn < len(smooth) or calm >= 0:
-        end = first + (calm if calm >= 0 else turn + int(np.argmin(smooth[turn:])))
-    after = float(np.median(series.values[end : end + WINDOW * scale]))
+    end = first + course.back(otherwise=limit - 1 - first)
     return Excursion(
-        shape="burst" if sudden else "rise",
-        onset=first + onset,
-        knee=first + onset + _knee(smooth[onset : peak + 1], before, height),
-        peak=first + peak,
-        half=min(first + turn, end),
+        shape="burst" if climb.sudden else "rise",
+        onset=first + climb.onset,
+        knee=first + climb.onset + _knee(course.smooth[climb.onset : course.peak + 1], climb.before, climb.height),
+        peak=first + course.peak,
+        half=min(first + course.turn, end),
         end=end,
-        rise=rise if sudden else foot + rise,
-        height=height,
-        sigma=sigma,
-        before=float(undo(before)),
-        after=float(undo(after)),
-        recovery=_recovery(returned, calm >= 0, series.values[first + onset : limit], height),
+        rise=climb.rise,
+        height=climb.height,
+        sigma=ground.sigma,
+        before=float(undo(climb.before)),
+        after=float(undo(float(np.median(values[end : end + WINDOW * scale])))),
+        recovery=_recovery(returned, course.calm >= 0, values[first + climb.onset : limit], climb.height),
         returned=returned,
         scale=scale,
     )
 
 
-def _climb(climb: Floats, before: float, height: float, undo: Callable[[Any], Any]) -> tuple[int, int]:
-    """Points up to the foot of a climb, a tenth of its height, and from there to half of the height as logged."""
-    foot = int(np.argmax(climb >= before + FOOT * height))
-    logged, floor = undo(climb[foot:]), float(undo(before))
-    return foot, int(np.argmax(logged >= floor + 0.5 * (logged[-1] - floor)))
+def _stands_out(course: Course, ground: Ground, crest: Floats, *, jump: bool) -> bool:
+    """Whether a course is high enough, and most of the points around its peak are high themselves."""
+    height = float(course.smooth[course.peak] - ground.level)
+    if height < max((MIN_HEIGHT if jump else MIN_COMPANION) * ground.noise, MIN_VISIBLE * ground.sigma):
+        return False
+    return not np.mean(crest > ground.level + 0.5 * height) < MOST
+
+
+def _onset(course: Course, ground: Ground, scale: int) -> int:
+    """The first point from which the course is outside the noise up to its top."""
+    inside = np.flatnonzero(course.smooth[: course.top + 1] <= ground.level + OUTSIDE.get(scale, 2.0) * ground.noise)
+    return int(inside[-1]) + 1 if len(inside) else 0
+
+
+def _climb(course: Course, onset: int, ground: Ground, shortly_before: Floats, undo: Callable[[Any], Any]) -> _Climb:
+    """The climb from a first point outside the noise. A rise is told against its ground; a burst against the level it
+    came from, and from its foot on, a tenth of its height."""
+    smooth, before = course.smooth[: course.peak + 1], ground.level
+    height = float(smooth[-1] - before)
+    foot = _foot(smooth[onset:], before, height)
+    logged, floor = undo(smooth[onset + foot :]), float(undo(before))
+    rise = int(np.argmax(logged >= floor + 0.5 * (logged[-1] - floor)))
+    if rise > FEW_POINTS:
+        return _Climb(onset, foot + rise, before, height)
+    onset += foot
+    if len(shortly_before):
+        before = float(np.median(shortly_before))
+        height = float(smooth[-1]) - before
+        onset += _foot(smooth[onset:], before, height)
+    return _Climb(onset, rise, before, height)
+
+
+def _foot(climb: Floats, before: float, height: float) -> int:
+    """Points up to the foot of a climb."""
+    return int(np.argmax(climb >= before + FOOT * height))
 
 
 def _ordinary(height: float, shortly_before: Floats, before: float, skew: float, scale: int) -> bool:
     """Whether the stretch before is so stormy that such a height is nothing new in it."""
+    if not len(shortly_before):
+        return False
     storm = robust_sigma(shortly_before) * skew / np.sqrt(scale)
     return bool(height < ERUPTION * storm and height < TOWERING * (shortly_before.max() - before))
 
@@ -135,44 +166,6 @@ def _ordinary(height: float, shortly_before: Floats, before: float, skew: float,
 def _falls_later(values: Floats, scale: int, half: float) -> bool:
     """Whether the series comes back below a height after the next excursion has cut this one short."""
     return len(values) >= SETTLED and bool(np.any(moving_median(values, max(scale, 5)) < half))
-
-
-def _ground(space: Floats, scale: int, sigma: float) -> tuple[float, int]:
-    """Level and index from which a climb that ends `space` set out: the lowest smoothed point before it, looking back
-    until the series stood clearly higher; index -1 where nothing precedes."""
-    width = 4 * scale + 1
-    if len(space) < 3:
-        return np.nan, -1
-    back = moving_median(space, width)[::-1]
-    lowest = np.minimum.accumulate(back)
-    higher = np.flatnonzero(back > lowest + 4 * sigma / np.sqrt(width))
-    reach = int(higher[0]) if len(higher) and higher[0] > 0 else len(back)
-    at = int(np.argmin(back[:reach]))
-    return float(back[at]), len(space) - 1 - at
-
-
-def _course(
-    space: Floats, candidate: Candidate, first: int, before: float, noise: float
-) -> tuple[Floats, int, int, int]:
-    """The smoothed series as far as needed, its first top, where it fell below half of its height (its length where
-    never) and where it was back inside the noise (-1 where never). Looks ahead in growing steps."""
-    start, stop = candidate.start - first, candidate.stop - first
-    ahead = max(4 * WINDOW * candidate.scale, stop - start)
-    while True:
-        seen = space[: start + ahead]
-        smooth = moving_median(seen, candidate.scale)
-        top = start + int(np.argmax(smooth[start:stop]))
-        steady = smooth[top:] if candidate.scale > 1 else moving_median(smooth[top:], 5)
-        # a jump is as high as what lasts of it, a burst as its highest point
-        highest = np.maximum.accumulate(steady if candidate.jump else smooth[top:])
-        below = np.flatnonzero(steady - before < 0.5 * (highest - before))
-        turn = top + int(below[0]) if len(below) else len(smooth)
-        peak = top + int(np.argmax(smooth[top : max(turn, top + 1)]))
-        calm = np.flatnonzero(moving_median(seen[peak:], 5) <= before + 2 * noise)
-        settled = len(calm) > 0 and len(below) > 0 and turn < len(smooth) - 2 * candidate.scale
-        if settled or len(seen) == len(space):
-            return smooth, top, turn, peak + int(calm[0]) if len(calm) else -1
-        ahead *= 4
 
 
 def _knee(climb: Floats, before: float, height: float) -> int:
