@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import numpy as np
-from factories import make_curve, make_signals
+from factories import make_curve
 
-from trainforensics.signals.departure import departure, knee, layer_order, loss_falls_after
+from trainforensics.signals.departure import departure, knee, layer_order
 
 RNG = np.random.default_rng(9)
 
@@ -26,15 +26,6 @@ def test_a_fall_that_comes_back_is_none() -> None:
     value = np.full(500, 3.0)
     value[200:300] = 0.01
     assert departure(make_curve(value), 0.15) is None
-
-
-def test_whether_the_loss_still_falls() -> None:
-    step = np.arange(300)
-    falling = make_signals({"train_loss": 3 - 0.005 * step + 0.01 * RNG.standard_normal(300)})
-    flat = make_signals({"train_loss": 3 + 0.01 * RNG.standard_normal(300)})
-    assert loss_falls_after(falling, 150) is True
-    assert loss_falls_after(flat, 150) is False
-    assert loss_falls_after(make_signals({"grad_norm": np.ones(300)}), 150) is None
 
 
 def test_layers_by_depth() -> None:

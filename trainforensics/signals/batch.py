@@ -10,6 +10,7 @@ from trainforensics.signals.curve import Curve, Floats
 from trainforensics.signals.run import Signals
 
 FEWEST = 10  # points; fewer may all grow in a ramp
+GROWN = 1.25  # least growth of a batch that a rate may follow, and the slack of the rule it follows
 
 
 def batch_size(signals: Signals) -> Curve | None:
@@ -33,6 +34,16 @@ def batch_size(signals: Signals) -> Curve | None:
     per_step = gain[later - 1] / steps[later - 1]
     series = replace(counter.series, name=f"{counter.name} per step", role="batch_size")
     return replace(counter.take(later), series=series, value=per_step)
+
+
+def follows_scaling_rule(signals: Signals, first: int, last: int, climbed: float) -> bool:
+    """Whether a rate that climbs by a factor between two steps follows the batch: the linear or square-root rule."""
+    batch = batch_size(signals)
+    at = batch.at(first) if batch is not None else -1
+    if batch is None or at < 0 or not batch.value[at] > 0:
+        return False
+    grown = float(batch.value[batch.at(last)] / batch.value[at])
+    return grown > GROWN and grown**0.5 / GROWN <= climbed <= grown * GROWN
 
 
 def _counts(logged: Curve) -> bool:

@@ -9,7 +9,6 @@ import numpy as np
 
 from trainforensics.model import Series
 from trainforensics.signals.curve import Curve, Floats
-from trainforensics.signals.run import Signals
 from trainforensics.signals.stretches import lasting_start
 
 MIN_POINTS = 30
@@ -96,18 +95,3 @@ def layer_order(series: Series) -> tuple[float, str]:
     """Depth of a series' layer by the first number in its name; layers without a number come last."""
     number = re.search(r"\d+", series.layer or series.name)
     return (float(number[0]) if number else float("inf"), series.layer or series.name)
-
-
-def loss_falls_after(signals: Signals, step: int) -> bool | None:
-    """Whether the training loss goes on falling after a step, beyond its noise; None where that cannot be seen."""
-    loss = signals.curve("train_loss")
-    if loss is None:
-        return None
-    value, at = loss.value[loss.finite], loss.step[loss.finite]
-    since, before = value[at >= step], value[at < step]
-    third = len(since) // 3
-    if third < 3 or len(before) < 5:
-        return None
-    level, late = float(np.median(before[-max(5, min(third, 20)) :])), float(np.median(since[-third:]))
-    noise = 1.4826 * float(np.median(np.abs(since[-third:] - late)))
-    return level - late > max(noise, 0.02 * abs(level))

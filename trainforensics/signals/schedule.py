@@ -238,6 +238,20 @@ def stopped_decay(rate: Floats) -> ScheduleFault | None:
     return ScheduleFault("stands", last + 2, n - 1, float(rate[last + 1]), float(rate[-1]))
 
 
+def undecayed(curve: Curve, planned: int, share: float) -> int | None:
+    """Index from which on a rate rests where a decay over the planned steps must have been seen by half of them.
+
+    None where it has moved by a `share` of its peak, or only rests since later than half of the log.
+    """
+    rate, step, last = curve.value, curve.step, int(curve.step[-1])
+    warm, peak = warmed_up(rate), float(rate.max())
+    if last < planned / 2 or rate[-1] < (1 - share) * peak:
+        return None
+    if peak <= 0 or float(np.ptp(rate[warm:])) > share * peak or step[warm] > last / 2:
+        return None
+    return warm
+
+
 def _zero(rate: Floats) -> tuple[ScheduleFault, ...]:
     """Zero over all of the log, over a fifth of it from the start, or over a twentieth later on.
 

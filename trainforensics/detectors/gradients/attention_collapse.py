@@ -31,8 +31,9 @@ from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome, Scope
 from trainforensics.signals import Signals
-from trainforensics.signals.departure import Departure, departure, layer_order, loss_falls_after
+from trainforensics.signals.departure import Departure, departure, layer_order
 from trainforensics.signals.nonfinite import nonfinite
+from trainforensics.signals.progress import loss_falls_after
 
 META = Meta(
     kind=KINDS["attention-collapse"],
