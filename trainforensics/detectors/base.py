@@ -1,4 +1,4 @@
-"""The detector protocol: what a detector declares and how its parameters are typed."""
+"""The detector protocol: what a detector declares, how its parameters are typed, and the finding of a change."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from trainforensics.kinds import Kind
-from trainforensics.model import Outcome
-from trainforensics.signals import Signals
+from trainforensics.model import Evidence, Finding, Outcome
+from trainforensics.signals import Curve, Signals
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +49,21 @@ class Detector(Protocol):
     def detect(self, signals: Signals, params: Params) -> Outcome:
         """Judge one run. Pure: no clock, no files, no randomness."""
         ...
+
+
+def change_at(
+    kind: Kind, curve: Curve, step: int, before: int, confidence: float, summary: str, evidence: tuple[Evidence, ...]
+) -> Finding:
+    """The finding of a change that a curve makes at one step and had not made at `before`, the last step until then."""
+    return Finding(
+        kind=kind.name,
+        series=curve.name,
+        role=curve.series.role,
+        onset_step=step,
+        onset_interval=(min(before, step), step),
+        occurrences=(step,),
+        peak_step=step,
+        confidence=confidence,
+        summary=summary,
+        evidence=evidence,
+    )

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainforensics.signals.curve import Curve, Floats, Ints
-from trainforensics.signals.evaluations import point_noise
+from trainforensics.signals.epochs import epoch_ends
+from trainforensics.signals.evaluations import point_noise, usable
 from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.run import Signals
 from trainforensics.signals.steps import lasting_steps
@@ -19,6 +20,7 @@ SIDE = 32  # points either side of a step
 LEVEL = 8  # points whose median is a level
 FEWEST = 5  # evaluations
 NEAREST = 0.3  # of one: beyond a distance of that every ratio would be near a whole number
+CLIPPED = 0.03  # relative noise of a gradient norm below which it is held where it is
 MEDIAN_ERROR = 1.2533  # standard error of a median against that of a mean
 
 _UNITS = re.compile(r"bpb|bpc|bits|bytes?|chars?|ppl|perplexity|mse|mae|rmse|acc|err")
@@ -42,6 +44,15 @@ class Step:
     bend: float
     error: float
     noise: float
+
+
+@dataclass(frozen=True, slots=True)
+class GradientLevels:
+    """Median gradient norm over up to `SIDE` points before and after a step, and the name of its series."""
+
+    name: str
+    before: float
+    after: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,6 +118,30 @@ def _step(at: int, before: Floats, after: Floats) -> Step:
         error=MEDIAN_ERROR * noise * math.sqrt(2 / LEVEL) * math.sqrt(2) / (SIDE - LEVEL),
         noise=point_noise(after) / max(point_noise(before), 1e-12),
     )
+
+
+def gradient_across(signals: Signals, step: int) -> GradientLevels | None:
+    """The levels of the gradient norm around a step, where it is logged on both sides and free to move."""
+    logged = signals.curve("grad_norm")
+    norm = usable(logged) if logged is not None else None
+    if norm is None or not len(norm) or norm.value.min() <= 0:
+        return None
+    border = int(np.searchsorted(norm.step, step))
+    before, after = norm.value[max(0, border - SIDE) : border], norm.value[border : border + SIDE]
+    if min(len(before), len(after)) < SIDE // 2 or min(point_noise(np.log(s)) for s in (before, after)) < CLIPPED:
+        return None
+    return GradientLevels(norm.name, float(np.median(before)), float(np.median(after)))
+
+
+def learnt(signals: Signals, loss: Curve, step: Step) -> bool:
+    """Whether the learning rate moves there, or a fall lies where an epoch ends: then the model itself has changed."""
+    first, last = int(loss.step[max(step.at - 3, 0)]), int(loss.step[min(step.at + 1, len(loss) - 1)])
+    rate = signals.curve("learning_rate")
+    if rate is not None:
+        near = rate.value[(rate.step >= first) & (rate.step <= last) & (rate.value > 0)]
+        if len(near) and near.max() > 1.5 * near.min():
+            return True
+    return step.ratio < 1 and epoch_ends(signals, first, last, int(loss.step[-1]))
 
 
 def proportion(loss: Curve, validation: Curve) -> Proportion | None:

@@ -14,7 +14,8 @@ from typing import Literal
 
 import numpy as np
 
-from trainforensics.signals.curve import Bools, Curve, Floats, Ints
+from trainforensics.signals.curve import Curve, Floats, Ints
+from trainforensics.signals.stretches import stretches
 
 FEWEST = 10  # points; a shorter log shows no schedule
 SETTLED = 0.05  # share of the log for which the rate must rest before its warm-up counts as over
@@ -259,7 +260,7 @@ def _zero(rate: Floats) -> tuple[ScheduleFault, ...]:
     """
     n, peak = len(rate), float(rate.max())
     grain = _grain(rate) if peak > 0 else 0.0
-    start, end = _runs(rate <= ZERO * peak)
+    start, end = stretches(rate <= ZERO * peak)
     found = []
     for a, b in zip(start, end, strict=True):
         if b - a + 1 <= ROUNDED * max(_rest(rate, i, grain) for i in (a - 1, b + 1)):
@@ -287,14 +288,9 @@ def _rest(rate: Floats, at: int, value: float) -> int:
     """For how many points around `at` the rate stands at `value`, 0 where it does not."""
     if not 0 <= at < len(rate) or abs(rate[at] - value) > 0.5 * value or not value > 0:
         return 0
-    start, end = _runs(np.abs(rate - value) < 0.5 * value)
+    start, end = stretches(np.abs(rate - value) < 0.5 * value)
     k = int(np.searchsorted(start, at, side="right")) - 1
     return int(end[k] - start[k] + 1)
-
-
-def _runs(mask: Bools) -> tuple[Ints, Ints]:
-    edge = np.flatnonzero(np.diff(np.concatenate(([False], mask, [False])).astype(np.int8)))
-    return edge[::2], edge[1::2] - 1
 
 
 def _climb(rate: Floats, warm: int) -> tuple[ScheduleFault, ...]:
@@ -361,7 +357,7 @@ def _rises(rate: Floats, warm: int) -> list[tuple[int, int]]:
     turning = np.flatnonzero(moves != 0)
     if not len(turning):
         return []
-    start, end = _runs(moves[turning] > 0)
+    start, end = stretches(moves[turning] > 0)
     return [(warm + int(turning[a]), warm + int(turning[b]) + 1) for a, b in zip(start, end, strict=True)]
 
 

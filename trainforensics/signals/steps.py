@@ -38,6 +38,15 @@ def lasting_steps(value: Floats, side: int = SIDE, height: float = MIN_STEP) -> 
     return found
 
 
+def held_changes(value: Floats) -> list[int]:
+    """Index of the first point on each new value of a setting that keeps its value for eight points either side."""
+    return [
+        int(at)
+        for at in np.flatnonzero(np.diff(value)) + 1
+        if len(set(value[at - SIDE : at])) == 1 and len(set(value[at : at + SIDE])) == 1
+    ]
+
+
 def other_moves(value: Floats, steps: list[int], share: float) -> float:
     """A quantile of how far neighbouring points lie apart, the steps and the start of learning left out."""
     moves = np.abs(np.diff(value))

@@ -35,13 +35,23 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from trainforensics.detectors.base import Meta, Param, Params
+from trainforensics.detectors.base import Meta, Param, Params, change_at
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, Outcome
 from trainforensics.signals import Curve, Signals
-from trainforensics.signals.epochs import epoch_ends
-from trainforensics.signals.evaluations import point_noise, usable, validation_curves
-from trainforensics.signals.multiples import SIDE, Proportion, Step, proportion, same_units, setting_of, steps, whole
+from trainforensics.signals.evaluations import usable, validation_curves
+from trainforensics.signals.multiples import (
+    SIDE,
+    Proportion,
+    Step,
+    gradient_across,
+    learnt,
+    proportion,
+    same_units,
+    setting_of,
+    steps,
+    whole,
+)
 
 META = Meta(
     kind=KINDS["scale-mismatch"],
@@ -66,7 +76,6 @@ META = Meta(
         Param("drift", 0.35, "share of that fall by which the ratio may drift; a gap that adds drifts by all of it"),
     ),
 )
-CLIPPED = 0.03  # relative noise of a gradient norm below which it is held where it is
 
 
 def detect(signals: Signals, params: Params) -> Outcome:
@@ -91,7 +100,7 @@ def _rescaled(signals: Signals, loss: Curve, step: Step, params: Params) -> Find
     still = _gradient_agrees(signals, loss, step, params) if larger >= params["plain"] else None
     bent = step.bend > max(params["bend"] / SIDE, 3 * step.error)
     noisier = abs(math.log(max(step.noise, 1e-12) / ratio)) > math.log(params["noise"])
-    if bent or noisier or (k is None and still is None) or (not named and _learnt(signals, loss, step)):
+    if bent or noisier or (k is None and still is None) or (not named and learnt(signals, loss, step)):
         return None
     at, before, after = int(loss.step[step.at]), float(np.median(step.before[-8:])), float(np.median(step.after[:8]))
     about, times = ("", f"{k}") if k is not None else ("about ", f"{larger:.2g}")
@@ -103,7 +112,7 @@ def _rescaled(signals: Signals, loss: Curve, step: Step, params: Params) -> Find
     )
     summary = f"{loss.name} is {way} its former level from step {at} on ({ratio:.3f}), noise included"
     confidence = 0.9 if named else 0.8 if k is not None else 0.7
-    return _finding(loss, at, int(loss.step[step.at - 1]), confidence, summary + _setting(named, k), rows)
+    return change_at(META.kind, loss, at, int(loss.step[step.at - 1]), confidence, summary + _setting(named, k), rows)
 
 
 def _gradient_agrees(signals: Signals, loss: Curve, step: Step, params: Params) -> Evidence | None:
@@ -111,31 +120,16 @@ def _gradient_agrees(signals: Signals, loss: Curve, step: Step, params: Params) 
 
     Or it falls by the same factor: the gradient of a part of a loss is that part of its gradient.
     """
-    logged = signals.curve("grad_norm")
-    norm = usable(logged) if logged is not None else None
-    if norm is None or not len(norm) or norm.value.min() <= 0:
+    at = int(loss.step[step.at])
+    norm = gradient_across(signals, at)
+    if norm is None:
         return None
-    border = int(np.searchsorted(norm.step, loss.step[step.at]))
-    before, after = norm.value[max(0, border - SIDE) : border], norm.value[border : border + SIDE]
-    if min(len(before), len(after)) < SIDE // 2 or min(point_noise(np.log(s)) for s in (before, after)) < CLIPPED:
-        return None
-    moved = float(np.median(after) / np.median(before))
+    moved = norm.after / norm.before
     stays, follows = (1 / params["still"] <= f <= params["still"] for f in (moved, moved / step.ratio))
     if not stays and not (follows and step.ratio < 1):
         return None
     text = "does not move" if stays else "falls by the same factor"
-    return Evidence(norm.name, int(loss.step[step.at]), float(np.median(after)), float(np.median(before)), text)
-
-
-def _learnt(signals: Signals, loss: Curve, step: Step) -> bool:
-    """Whether the learning rate moves there, or a fall lies where an epoch ends: then the model itself has changed."""
-    first, last = int(loss.step[max(step.at - 3, 0)]), int(loss.step[min(step.at + 1, len(loss) - 1)])
-    rate = signals.curve("learning_rate")
-    if rate is not None:
-        near = rate.value[(rate.step >= first) & (rate.step <= last) & (rate.value > 0)]
-        if len(near) and near.max() > 1.5 * near.min():
-            return True
-    return step.ratio < 1 and epoch_ends(signals, first, last, int(loss.step[-1]))
+    return Evidence(norm.name, at, norm.after, norm.before, text)
 
 
 def _against(signals: Signals, loss: Curve, validation: Curve, params: Params) -> Iterator[Finding]:
@@ -154,7 +148,7 @@ def _against(signals: Signals, loss: Curve, validation: Curve, params: Params) -
     named = setting_of(signals, near)
     rows = (Evidence(loss.name, int(pair.step[0]), float(pair.train[0]), float(pair.validation[0]), text),)
     start = int(loss.step[0])
-    yield _finding(loss, start, start, 0.8 if named else 0.65, text + _setting(named, near), rows)
+    yield change_at(META.kind, loss, start, start, 0.8 if named else 0.65, text + _setting(named, near), rows)
 
 
 def _whole_multiple(pair: Proportion, params: Params) -> int | None:
@@ -181,20 +175,3 @@ def _far_apart(pair: Proportion, params: Params) -> bool:
 
 def _setting(named: str | None, k: int | None) -> str:
     return f"; {named} is {k}" if named else ""
-
-
-def _finding(
-    loss: Curve, step: int, before: int, confidence: float, summary: str, rows: tuple[Evidence, ...]
-) -> Finding:
-    return Finding(
-        kind="scale-mismatch",
-        series=loss.name,
-        role="train_loss",
-        onset_step=step,
-        onset_interval=(before, step),
-        occurrences=(step,),
-        peak_step=step,
-        confidence=confidence,
-        summary=summary,
-        evidence=rows,
-    )
