@@ -1,4 +1,4 @@
-"""Losses that fall too low: a settled level that collapses, features that vanish with it, a task solved too soon."""
+"""Losses that fall too low: to a floor or without one, from a settled level, with their features, solved too soon."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trainforensics.signals.run import Signals
 from trainforensics.signals.stretches import at_steps
 from trainforensics.signals.trend import moving_median
 
-LEARNT = 0.5  # nats: a level below may be noise of a task that is solved
+LEARNT = 0.5  # nats: a level below may be noise of a task that is solved, a start below was learnt before
 SETTLED, STILL_FALLING = 0.7, 1.1  # of its level a twelfth of the log earlier: neither falling fast nor risen
 DESCENDED = 0.7  # of the start: learning had set in before
 BELOW = 3.0  # noise widths
@@ -52,6 +52,33 @@ class Vanished:
     witness: Curve
     before: float
     after: float
+
+
+def floor_reached(loss: Curve, floor: float, points: int) -> Fall | None:
+    """A fall from above half a nat to values that stay below a floor to the end, at least `points` of them above zero:
+    a loss that is 0 at once stands still (loss-zero, or a filter over NaN)."""
+    low = loss.value < floor
+    if len(loss) < 2 * points or not low[-points:].all() or (low & (loss.value > 0)).sum() < points:
+        return None
+    start = float(np.median(loss.value[:3]))
+    if start < LEARNT:
+        return None
+    first = int(np.flatnonzero(~low)[-1]) + 1
+    return Fall(int(np.flatnonzero(loss.value[:first] > LEARNT)[-1]) + 1, first, start)
+
+
+def bottomless(loss: Curve, factor: float) -> Fall | None:
+    """A fall to `factor` times the first values below zero, in the last third as fast as in the one before."""
+    third = len(loss) // 3
+    if len(loss) < 2 * FEWEST:
+        return None
+    early, middle, late = (
+        float(np.median(part)) for part in (loss.value[:third], loss.value[third:-third], loss.value[-third:])
+    )
+    size = float(np.median(np.abs(loss.value[:FEWEST])))
+    if late > -factor * max(size, 1.0) or middle - late < early - middle:
+        return None
+    return Fall(int(np.argmax(loss.value < 0)), len(loss) - third, float(loss.value[0]))
 
 
 def settled_fall(signals: Signals, loss: Curve, left: float) -> Fall | None:

@@ -1,4 +1,4 @@
-"""Rows of a log: those that hold no training loss because they are of another sort, and those that lost it."""
+"""Rows of a log: those without a training loss, being of another sort, those that lost it, and those that are missing."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ ROW_ROLES = ("learning_rate", "epoch", "tokens_seen", "step_time", "tokens_per_s
 MATE_ROLES = ("learning_rate", "grad_norm", "loss_scale", "batch_size", "tokens_seen", "skipped_steps")
 MIN_ROWS = 5  # rows without a loss before that counts as vanished
 ODD_ROWS = 0.1  # share of rows without a loss within its span above which the two are not logged together
+FEWEST_EVEN, EVEN = 50, 0.95  # rows of a log whose cadence is known, and the share of them that keep it
 LOST_ROWS = 0.05  # of the rows with a loss: fewer rows after its end are a writer's unflushed rest
 
 _LOSS_LIKE = re.compile(r"loss|(^|[/_.])nll", re.IGNORECASE)
@@ -95,6 +96,24 @@ def rows_after_loss(signals: Signals, curve: Curve) -> Ints:
         if enough and int(after[0]) - last <= 5 * mate.cadence and not _taken_over(signals, curve):
             return after
     return none
+
+
+def missing_stretch(curve: Curve, curves: tuple[Curve, ...], least: float) -> int | None:
+    """Index of the point before the one stretch of `least` rows or more, in one process life, that a curve lacks.
+
+    None where the log is not even before and after it, or another of its `curves` holds rows there.
+    """
+    if len(curve) < FEWEST_EVEN:
+        return None
+    gaps, cadence = np.diff(curve.step), curve.cadence
+    at = int(np.argmax(gaps))
+    rest = np.delete(gaps, at)
+    alone = gaps[at] // cadence - 1 >= least and rest.max() <= 2 * cadence and np.mean(rest == cadence) >= EVEN
+    if not alone or curve.segment[at] != curve.segment[at + 1] or not 2 <= at < len(curve) - 3:
+        return None
+    before, after = curve.step[at], curve.step[at + 1]
+    dense = (other.step for other in curves if 2 * len(other) >= len(curve))
+    return None if any(((step > before) & (step < after)).any() for step in dense) else at
 
 
 def _stood_beside(mate: Curve, curve: Curve) -> bool:

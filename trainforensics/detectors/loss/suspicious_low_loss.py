@@ -36,12 +36,19 @@ from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Curve, Signals
-from trainforensics.signals.collapse import features_vanish, settled_fall, solved, warming_up
+from trainforensics.signals.collapse import (
+    Fall,
+    bottomless,
+    features_vanish,
+    floor_reached,
+    settled_fall,
+    solved,
+    warming_up,
+)
 from trainforensics.signals.evaluations import validation_curves
 from trainforensics.signals.precursors import companions
 from trainforensics.signals.task import per_token, planned_steps, rewarded
 
-LEARNT = 0.5  # nats: a run that starts below has learnt before
 FEW_POINTS = 5
 
 META = Meta(
@@ -80,42 +87,26 @@ def detect(signals: Signals, params: Params) -> Outcome:
 
 def _known_answer(signals: Signals, loss: Curve, params: Params) -> Finding | None:
     """A loss per token below the floor to the end, reached within the first pass over the data."""
-    epoch, count = signals.curve("epoch"), int(params["points"])
-    low = loss.value < params["floor"]
-    fading = low & (loss.value > 0)  # a loss that is 0 at once stands still: loss-zero, or a filter over NaN
-    if epoch is None or len(loss) < 2 * count or not low[-count:].all() or fading.sum() < count:
+    epoch = signals.curve("epoch")
+    fall = floor_reached(loss, params["floor"], int(params["points"])) if epoch is not None else None
+    if epoch is None or fall is None:
         return None
-    if float(np.median(loss.value[:3])) < LEARNT:
-        return None
-    first = int(np.flatnonzero(~low)[-1]) + 1
-    leaving = int(np.flatnonzero(loss.value[:first] > LEARNT)[-1]) + 1
-    passed = float(epoch.value[max(epoch.at(int(loss.step[first])), 0)])
+    passed = float(epoch.value[max(epoch.at(int(loss.step[fall.fallen])), 0)])
     if passed >= params["seen_once"]:
         return None
-    reason = f"in epoch {passed:.3g}, when the data are new"
-    return _finding(signals, loss, leaving, first, float(np.median(loss.value[:3])), reason)
+    return _finding(signals, loss, fall, f"in epoch {passed:.3g}, when the data are new")
 
 
 def _bottomless(signals: Signals, loss: Curve, factor: float) -> Finding | None:
     """A loss far below zero that still falls as fast as ever: its targets lie outside of what the loss allows for."""
-    n = len(loss)
-    if n < 2 * FEW_POINTS or rewarded(signals):
-        return None
-    third = n // 3
-    levels = [float(np.median(part)) for part in (loss.value[:third], loss.value[third:-third], loss.value[-third:])]
-    first = float(np.median(np.abs(loss.value[:FEW_POINTS])))
-    if levels[2] > -factor * max(first, 1.0) or levels[1] - levels[2] < levels[0] - levels[1]:
-        return None
-    below = int(np.argmax(loss.value < 0))
-    return _finding(signals, loss, below, n - third, float(loss.value[0]), "and falls ever faster: it has no bottom")
+    fall = bottomless(loss, factor) if not rewarded(signals) else None
+    return _finding(signals, loss, fall, "and falls ever faster: it has no bottom") if fall is not None else None
 
 
 def _collapse(signals: Signals, loss: Curve, left: float) -> Finding | None:
     """A settled level that collapses without a change of the learning rate or a new epoch."""
     fall = settled_fall(signals, loss, left)
-    if fall is None:
-        return None
-    return _finding(signals, loss, fall.onset, fall.fallen, fall.before, "without a reason in the schedule")
+    return _finding(signals, loss, fall, "without a reason in the schedule") if fall is not None else None
 
 
 def _solved_too_soon(signals: Signals, loss: Curve, params: Params) -> Finding | None:
@@ -135,7 +126,7 @@ def _solved_too_soon(signals: Signals, loss: Curve, params: Params) -> Finding |
         return None
     when = "while the learning rate still warms up" if warm else f"{step / (planned or step):.1%} of the planned steps"
     reason = f"no training sample wrong any more, {when}"
-    return _finding(signals, loss, first, first, float(loss.value[0]), reason)
+    return _finding(signals, loss, Fall(first, first, float(loss.value[0])), reason)
 
 
 def _features_vanish(signals: Signals, loss: Curve) -> Finding | None:
@@ -145,21 +136,25 @@ def _features_vanish(signals: Signals, loss: Curve) -> Finding | None:
         return None
     fall, name = found.fall, found.witness.name
     reason = f"as {name} went from {found.before:.3g} to {found.after:.3g}"
-    finding = _finding(signals, loss, fall.onset, fall.fallen, fall.before, reason)
+    finding = _finding(signals, loss, fall, reason)
     row = Evidence(name, int(loss.step[fall.fallen]), found.after, found.before, "vanishes with the loss")
     return replace(finding, evidence=(*finding.evidence, row))
 
 
-def _finding(signals: Signals, loss: Curve, leaving: int, first: int, start: float, reason: str) -> Finding:
-    value, onset = float(np.median(loss.value[first:])), int(loss.step[leaving])
-    row = Evidence(loss.name, int(loss.step[first]), value, start, reason)
+def _finding(signals: Signals, loss: Curve, fall: Fall, reason: str) -> Finding:
+    low, onset, reached = (
+        float(np.median(loss.value[fall.fallen :])),
+        int(loss.step[fall.onset]),
+        loss.step[fall.fallen],
+    )
+    row = Evidence(loss.name, int(reached), low, fall.before, reason)
     return Finding(
         kind="suspicious-low-loss",
         series=loss.name,
         role="train_loss",
         onset_step=onset,
-        onset_interval=(int(loss.step[max(leaving - 1, 0)]), onset),
+        onset_interval=(int(loss.step[max(fall.onset - 1, 0)]), onset),
         confidence=0.85 if per_token(signals) else 0.7,
-        summary=f"{loss.name} fell from {start:.4g} to {value:.3g} by step {loss.step[first]}, {reason}",
+        summary=f"{loss.name} fell from {fall.before:.4g} to {low:.3g} by step {reached}, {reason}",
         evidence=(row, *companions(signals, onset)),
     )

@@ -28,17 +28,17 @@ Parameters:
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import numpy as np
 
 from trainforensics.detectors.base import Meta, Param, Params
+from trainforensics.detectors.resume.unread import unread
 from trainforensics.kinds import KINDS, Severity
-from trainforensics.model import Clear, Evidence, Finding, Fired, Outcome, ReadWarning
+from trainforensics.model import Clear, Evidence, Finding, Fired, Outcome
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.clashes import clashes, most_clashing, share, two_writers
-from trainforensics.signals.rows import rows_after_loss
+from trainforensics.signals.rows import missing_stretch, rows_after_loss
 
 META = Meta(
     kind=KINDS["import-integrity"],
@@ -52,63 +52,24 @@ META = Meta(
         ),
     ),
 )
-FEWEST_ROWS = 50  # of a log whose cadence is to be known
-EVEN = 0.95  # share of rows that follow one another at the cadence
 FEWEST = 5  # points that must carry an impossible step
 CAPPING = frozenset({"corrupt", "damaged-file", "damaged-archive", "dropped-by-logger"})
 REMARKS = frozenset({"undecodable", "bad-line", "ragged-row", "torn-line", "archive-tail", "sampled", "cross-check"})
-_STEPS = re.compile(r"steps? (-?\d+)(?: (to|and) (-?\d+))?")
 
 
 def detect(signals: Signals, params: Params) -> Outcome:
-    """At most one finding for what was lost in reading, and one each for steps below zero and clashing steps."""
-    findings = [
-        *_from_warnings([w for w in signals.warnings if w.kind in CAPPING], "medium", 0.9),
-        *_from_warnings([w for w in signals.warnings if w.kind in REMARKS], "low", 0.8),
-    ]
+    """A finding for what was damaged, one for what is partial, and one each for steps below zero, clashes and gaps."""
+    damaged = [warning for warning in signals.warnings if warning.kind in CAPPING]
+    remarks = [warning for warning in signals.warnings if warning.kind in REMARKS]
     curves = signals.every_curve()
-    if (below := _below_zero(curves)) is not None:
-        findings.append(below)
-    if (clash := _clash(signals, curves, params)) is not None:
-        findings.append(clash)
-    findings += [found for found in (_ended(signals), _gap(signals, curves, params)) if found is not None]
-    return Fired(tuple(findings)) if findings else Clear()
-
-
-def _steps(warning: ReadWarning) -> tuple[int, int] | None:
-    """First and last step that a warning is about: a range that was lost, or the neighbours of a gap."""
-    match = _STEPS.search(warning.where) or _STEPS.search(warning.message)
-    if match is None:
-        return None
-    first, last = int(match[1]), int(match[3] or match[1])
-    return (last, last) if match[2] == "and" else (first, last)
-
-
-def _from_warnings(warnings: list[ReadWarning], severity: Severity, confidence: float) -> list[Finding]:
-    if not warnings:
-        return []
-    spans = [span for warning in warnings if (span := _steps(warning)) is not None]
-    onset = min((first for first, _ in spans), default=None)
-    first = warnings[0]
-    more = f"; and {len(warnings) - 1} more such place(s)" if len(warnings) > 1 else ""
-    return [
-        Finding(
-            kind="import-integrity",
-            series="",
-            role=None,
-            onset_step=onset,
-            onset_interval=(onset, onset) if onset is not None else None,
-            occurrences=(onset,) if onset is not None else (),
-            end_step=max((last for _, last in spans), default=None),
-            severity=severity,
-            confidence=confidence,
-            summary=f"the log is damaged or partial ({first.kind}, {first.where}): {first.message}{more}",
-            evidence=tuple(
-                Evidence(w.where, span[0] if (span := _steps(w)) else None, None, None, f"{w.kind}: {w.message}")
-                for w in warnings[:10]
-            ),
-        )
-    ]
+    others = (
+        _below_zero(curves),
+        _clash(signals, curves, params),
+        _ended(signals),
+        _gap(signals, curves, params),
+    )
+    found = (*unread(damaged, "medium", 0.9), *unread(remarks, "low", 0.8), *(f for f in others if f is not None))
+    return Fired(found) if found else Clear()
 
 
 def _below_zero(curves: tuple[Curve, ...]) -> Finding | None:
@@ -156,24 +117,18 @@ def _ended(signals: Signals) -> Finding | None:
 def _gap(signals: Signals, curves: tuple[Curve, ...], params: Params) -> Finding | None:
     """The one long stretch without rows, in one process life, of a log that is even before and after it."""
     curve = signals.curve("train_loss") or max(curves, key=len, default=None)
-    if curve is None or len(curve) < FEWEST_ROWS or signals.axis.unit == "row":
+    if curve is None or signals.axis.unit == "row":
         return None
-    gaps, cadence = np.diff(curve.step), curve.cadence
-    at = int(np.argmax(gaps))
-    missing = int(gaps[at]) // cadence - 1
-    rest = np.delete(gaps, at)
-    alone = missing >= params["rows"] and rest.max() <= 2 * cadence and np.mean(rest == cadence) >= EVEN
-    if not alone or curve.segment[at] != curve.segment[at + 1] or not 2 <= at < len(curve) - 3:
+    at = missing_stretch(curve, curves, params["rows"])
+    if at is None:
         return None
-    before, after = int(curve.step[at]), int(curve.step[at + 1])
-    for other in curves:
-        if 2 * len(other) >= len(curve) and ((other.step > before) & (other.step < after)).any():
-            return None
-    share = (after - before - cadence) / max(1, int(curve.step[-1] - curve.step[0]))
+    before, after, cadence = int(curve.step[at]), int(curve.step[at + 1]), curve.cadence
+    missing = (after - before) // cadence - 1
+    lost = (after - before - cadence) / max(1, int(curve.step[-1] - curve.step[0]))
     text = (
-        f"{missing} rows are missing between steps {before} and {after}, {share:.0%} of the log: nothing is known there"
+        f"{missing} rows are missing between steps {before} and {after}, {lost:.0%} of the log: nothing is known there"
     )
-    severity: Severity = "medium" if share >= params["caps"] else "low"
+    severity: Severity = "medium" if lost >= params["caps"] else "low"
     finding = _finding(curve, before + cadence, severity, text, float(missing))
     return replace(finding, onset_interval=(before, before + cadence), end_step=after)
 

@@ -31,23 +31,20 @@ Parameters:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 
 from trainforensics.detectors.base import Meta, Param, Params, change_at
+from trainforensics.detectors.resume.proportions import against_validation
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, Outcome
 from trainforensics.signals import Curve, Signals
-from trainforensics.signals.evaluations import usable, validation_curves
+from trainforensics.signals.evaluations import usable
 from trainforensics.signals.multiples import (
     SIDE,
-    Proportion,
     Step,
     gradient_across,
     learnt,
-    proportion,
-    same_units,
     setting_of,
     steps,
     whole,
@@ -85,8 +82,8 @@ def detect(signals: Signals, params: Params) -> Outcome:
     if loss is None or len(loss) < 20 or loss.value.min() <= 0:
         return Clear()
     found = [f for step in steps(loss) if (f := _rescaled(signals, loss, step, params)) is not None]
-    if not found and (validation := next(iter(validation_curves(signals)), None)) is not None:
-        found += _against(signals, loss, validation, params)
+    if not found and (against := against_validation(signals, loss, params)) is not None:
+        found.append(against)
     return Fired(tuple(found)) if found else Clear()
 
 
@@ -110,9 +107,10 @@ def _rescaled(signals: Signals, loss: Curve, step: Step, params: Params) -> Find
         Evidence(loss.name, at, step.noise, ratio, f"its point-to-point noise changes by {step.noise:.2g}"),
         *((still,) if still is not None else ()),
     )
-    summary = f"{loss.name} is {way} its former level from step {at} on ({ratio:.3f}), noise included"
+    setting = f"; {named} is {k}" if named else ""
+    summary = f"{loss.name} is {way} its former level from step {at} on ({ratio:.3f}), noise included{setting}"
     confidence = 0.9 if named else 0.8 if k is not None else 0.7
-    return change_at(META.kind, loss, at, int(loss.step[step.at - 1]), confidence, summary + _setting(named, k), rows)
+    return change_at(META.kind, loss, at, int(loss.step[step.at - 1]), confidence, summary, rows)
 
 
 def _gradient_agrees(signals: Signals, loss: Curve, step: Step, params: Params) -> Evidence | None:
@@ -130,48 +128,3 @@ def _gradient_agrees(signals: Signals, loss: Curve, step: Step, params: Params) 
         return None
     text = "does not move" if stays else "falls by the same factor"
     return Evidence(norm.name, at, norm.after, norm.before, text)
-
-
-def _against(signals: Signals, loss: Curve, validation: Curve, params: Params) -> Iterator[Finding]:
-    """The finding for a training loss that stands at one multiple of validation, or at a fraction of it."""
-    pair = proportion(loss, validation) if same_units(loss, validation) else None
-    if pair is None:
-        return
-    k = _whole_multiple(pair, params)
-    if k is None and not _far_apart(pair, params):
-        return
-    larger = max(pair.ratio, 1 / pair.ratio)
-    names = (loss.name, validation.name) if pair.ratio > 1 else (validation.name, loss.name)
-    times = f"{k}" if k is not None else f"about {larger:.3g}"
-    text = f"{names[0]} is {times} times {names[1]} at all {len(pair.step)} evaluations (median {larger:.3f})"
-    near = k if k is not None else round(larger)
-    named = setting_of(signals, near)
-    rows = (Evidence(loss.name, int(pair.step[0]), float(pair.train[0]), float(pair.validation[0]), text),)
-    start = int(loss.step[0])
-    yield change_at(META.kind, loss, start, start, 0.8 if named else 0.65, text + _setting(named, near), rows)
-
-
-def _whole_multiple(pair: Proportion, params: Params) -> int | None:
-    """The whole number that the ratio is at all evaluations; where nothing moved, any two constants have a ratio."""
-    k = whole(pair.ratio, params["steady"], params["largest"])
-    moved = float(np.ptp(np.log(pair.validation))) >= 4 * params["spread"]
-    steady = moved and pair.spread <= params["spread"]
-    return k if steady and whole(pair.first, params["whole"], params["largest"]) == k else None
-
-
-def _far_apart(pair: Proportion, params: Params) -> bool:
-    """Whether the two differ by a factor that only a scale has, from the first evaluation on, and fall together."""
-    larger = max(pair.ratio, 1 / pair.ratio)
-    off = abs(math.log(pair.first / pair.ratio))
-    return (
-        params["apart"] <= larger <= params["farthest"]
-        and len(pair.step) >= params["few"]
-        and pair.spread <= params["wide"]
-        and off <= max(3 * pair.spread, params["spread"], params["start"] * pair.fall)
-        and pair.fall >= max(params["fallen"], 4 * pair.error)
-        and abs(pair.drift) <= params["drift"] * pair.fall + pair.error
-    )
-
-
-def _setting(named: str | None, k: int | None) -> str:
-    return f"; {named} is {k}" if named else ""

@@ -1,0 +1,49 @@
+"""What the reader's own warnings say in a finding: places of a log that could not be read."""
+
+from __future__ import annotations
+
+import re
+
+from trainforensics.kinds import Severity
+from trainforensics.model import Evidence, Finding, ReadWarning
+
+MOST_ROWS = 10  # of evidence
+_STEPS = re.compile(r"steps? (-?\d+)(?: (to|and) (-?\d+))?")
+
+
+def unread(warnings: list[ReadWarning], severity: Severity, confidence: float) -> list[Finding]:
+    """One finding for all of the warnings, from the first step that any of them names on; none without warnings."""
+    if not warnings:
+        return []
+    spans = [span for warning in warnings if (span := _steps(warning)) is not None]
+    onset = min((first for first, _ in spans), default=None)
+    place = warnings[0]
+    more = f"; and {len(warnings) - 1} more such place(s)" if len(warnings) > 1 else ""
+    found = Finding(
+        kind="import-integrity",
+        series="",
+        role=None,
+        onset_step=onset,
+        onset_interval=(onset, onset) if onset is not None else None,
+        occurrences=(onset,) if onset is not None else (),
+        end_step=max((last for _, last in spans), default=None),
+        severity=severity,
+        confidence=confidence,
+        summary=f"the log is damaged or partial ({place.kind}, {place.where}): {place.message}{more}",
+        evidence=tuple(_row(warning) for warning in warnings[:MOST_ROWS]),
+    )
+    return [found]
+
+
+def _row(warning: ReadWarning) -> Evidence:
+    span = _steps(warning)
+    return Evidence(warning.where, span[0] if span else None, None, None, f"{warning.kind}: {warning.message}")
+
+
+def _steps(warning: ReadWarning) -> tuple[int, int] | None:
+    """First and last step that a warning is about: a range that was lost, or the neighbours of a gap."""
+    match = _STEPS.search(warning.where) or _STEPS.search(warning.message)
+    if match is None:
+        return None
+    first, last = int(match[1]), int(match[3] or match[1])
+    return (last, last) if match[2] == "and" else (first, last)
