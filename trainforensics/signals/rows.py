@@ -1,4 +1,4 @@
-"""Rows of a log: those without a training loss, being of another sort, those that lost it, and those that are missing."""
+"""Rows of a log: those without a training loss, being of another sort, those that lost it, and those missing."""
 
 from __future__ import annotations
 
