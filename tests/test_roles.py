@@ -40,7 +40,7 @@ NAMES: dict[str | None, tuple[str, ...]] = {
         "d_loss", "loss/D", "accuracy", "fast_rcnn/cls_accuracy", "perplexity", "token_acc", "tok_norm", "pos_norm",
         "linear_probe/loss", "knn/k",
         "valid_code_perplexity", "valid_prob_perplexity", "val/codebook_perplexity", "val/vq/perplexity",
-        "ppl", "temperature", "recon", "eta_seconds", "percentage", "eval_runtime",
+        "ppl", "temperature", "eta_seconds", "percentage", "eval_runtime",
         "eval_samples_per_second", "eval_steps_per_second", "train_runtime", "grad_norm_clip", "max_grad_norm",
         "layers.3/loss", "loss_0", "D/L", "train/Perplexity", "timing/train/z", "training/global_step",
         "trainer/global_step", "global_step", "mean_token_accuracy", "sources/web/ratio", "gpu_mem_free",
@@ -62,7 +62,7 @@ NAMES: dict[str | None, tuple[str, ...]] = {
         "train_step_timing in s",
     ),
     "expert_load": (
-        "expert_3/load", "tokens_per_expert/3", "moe/expert_0_load", "expert_max_util",
+        "expert_3/load", "moe/load_e3", "moe/load_expert_3", "tokens_per_expert/3", "moe/expert_0_load", "expert_max_util",
     ),
     "router_entropy": (
         "moe/router_entropy",

@@ -39,6 +39,8 @@ _RANK = re.compile(r"(?:rank|worker|proc|dp)(\d+)")
 _DEVICE = re.compile(r"(gpu|cuda|device)(\d+)")
 _EXPERT_MARKS = frozenset({"expert", "experts"})
 _EXPERT = re.compile(r"experts?(\d+)")
+_SHORT_EXPERT = re.compile(r"e(\d+)")
+_ROUTED = frozenset({"moe", "router", "routing", "gate", "gating", "load"})  # beside these `e3` is an expert
 _NORM_WORDS = frozenset({"norm", "loss", "grad", "reg", "regularization", "penalty"})  # "l2 norm" is no layer
 _BEFORE_RANK = frozenset({"per", "dp", "global", "local", "by"})
 
@@ -345,6 +347,13 @@ def _set_aside(tokens: list[_Token]) -> _Name:
     words = [token.word for token in name.tokens]
     if name.expert is None and "expert" in words and words[-1].isdigit():
         name.expert = int(name.tokens.pop().word)
+    elif name.expert is None and words and (short := _SHORT_EXPERT.fullmatch(words[-1])) and _ROUTED & set(words):
+        name.expert = int(short[1])
+        name.tokens[-1] = replace(name.tokens[-1], word="expert")
+    if name.expert is not None and len(name.tokens) > 1 and name.tokens[-1].word == "expert":
+        what, which = name.tokens[-2:]  # "load_expert_3" is "expert_3_load"
+        if what.component == which.component and what.word not in _BEFORE_RANK:
+            name.tokens[-2:] = [which, what]
     return name
 
 

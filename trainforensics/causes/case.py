@@ -26,6 +26,7 @@ from trainforensics.model import Evidence, Incident, Suspect
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.restarts import Join, join
+from trainforensics.signals.stuck import weights_at_rest
 
 NEGLIGIBLE_NORM = 1e-6  # of the loss; the last layer alone gives far more unless the loss is at its floor
 MULTIPLES = frozenset({2, 3, 4, 8, 16, 32, 64})
@@ -297,13 +298,16 @@ class Case:
 
     @cached_property
     def no_updates(self) -> str:
-        """Name of a series that says the parameters do not change from the onset on; empty without one."""
+        """What says that the parameters do not change from the onset on; empty where nothing does."""
         for role in ("update_ratio", "update_norm"):
             curve = self.curve(role)
             after = curve.only_finite() if curve is not None else None
             after = after.take(after.step >= self.onset) if after is not None else None
             if after is not None and len(after) and float(np.median(after.value)) == 0.0:
-                return after.name
+                return f"{after.name} is exactly 0"
+        rest = weights_at_rest(self.signals)
+        if rest is not None and abs(int(rest[0].step[rest[1]]) - self.onset) <= 2 * rest[0].cadence:
+            return f"{rest[0].name} stands still to its last digit"
         return ""
 
     @cached_property

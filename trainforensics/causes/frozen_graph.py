@@ -35,7 +35,7 @@ def weigh(case: Case) -> Weight | None:
         text = f"the gradient norm is {case.gradient_level:.2g}, not exactly 0: something is still connected"
         reasons.append(Reason(-CLEAR, text))
     if case.no_updates and case.kind == "plateau":
-        reasons.append(Reason(CLEAR, f"{case.no_updates} is exactly 0"))
+        reasons.append(Reason(CLEAR, case.no_updates))
     if case.kind == "vanishing-gradient":
         reasons += start(case, early=HINT)
     return Weight(

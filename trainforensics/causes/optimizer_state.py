@@ -64,7 +64,7 @@ def weigh(case: Case) -> Weight | None:
             reasons.append(Reason(CLEAR, text))
             break
     if case.no_updates and case.kind == "plateau":
-        reasons.append(Reason(CLEAR, f"{case.no_updates} is exactly 0: the optimiser changes nothing"))
+        reasons.append(Reason(CLEAR, f"{case.no_updates}: the optimiser changes nothing"))
     return Weight(
         prior,
         tuple(reasons),

@@ -55,7 +55,7 @@ def _growth(curve: Curve) -> Growth | None:
     if (stair := _staircase(floor)) is not None:
         return _described(curve, start + stair * size if stair else 0, resolution(floor) / 4)
     bend = knee(floor)
-    for first in (0, bend):
+    for first in (bend, 0) if _rests(floor, bend) else (0, bend):
         if count - first < FEWEST_BLOCKS or not _steeper(floor, first):
             continue
         noise = _unbounded(floor[first:])
@@ -63,6 +63,15 @@ def _growth(curve: Curve) -> Growth | None:
             onset = start + _onset(curve.value[start:], first * size, size) if first else 0
             return _described(curve, onset, noise)
     return None
+
+
+def _rests(floor: Floats, bend: int) -> bool:
+    """Whether the floor hardly rises before the bend, against as many blocks after it: the climb begins there."""
+    if bend < 3 or len(floor) - bend < FEWEST_BLOCKS:
+        return False
+    span = min(bend, len(floor) - bend)
+    before, after = floor[bend - span : bend], floor[bend : bend + span]
+    return float(before[-1] - before[0]) < QUARTERS_RISE * float(after[-1] - after[0])
 
 
 def _steeper(floor: Floats, first: int) -> bool:

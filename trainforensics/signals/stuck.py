@@ -1,4 +1,4 @@
-"""A loss that stands exactly still: hidden NaN, masked labels, a dead model, or a fault of the logging.
+"""What stands exactly still: a loss (hidden NaN, masked labels, a dead model, a fault of the logging), or the weights.
 
 Zero has four meanings. From the first step on: nothing is learnt from (all labels masked). After a jump, or with a
 gradient norm that is NaN or a constant: a filter that hides NaN. With a gradient norm of zero: dead. With a gradient
@@ -20,6 +20,8 @@ from trainforensics.signals.stretches import at_steps, lasting_start, middle, st
 MIN_ZERO, MIN_OTHER = 5, 20  # points; another constant than zero may repeat by rounding
 MIN_SHARE = 0.05  # of the log
 FALLEN = 0.7  # of its early level: no auxiliary loss falls so far by itself
+REST, RESTLESS = 30, 10.0  # points of weights at rest; in the longest rest before, which is the rounding of the norm's
+MOVES = 0.1  # of the highest learning rate: below it weights may move by less than the digits of their norm
 ROLES_OF_RL = ("reward", "kl", "reward_std")
 
 Reason = Literal["filter", "labels", "dead", "constant"]
@@ -71,6 +73,23 @@ def _stuck(signals: Signals) -> Stuck | None:
     logged = inside[~np.isnan(inside)]
     gradient = float(np.median(logged)) if len(logged) else float("nan")
     return Stuck(curve, first, n - 1, value, reason, level, gradient)
+
+
+def weights_at_rest(signals: Signals) -> tuple[Curve, int] | None:
+    """The norm of the weights and the index from which on it is the same to its last digit although it moved before and
+    the learning rate is up; None where it goes on moving, or is printed too coarsely to tell."""
+    curve, rate = signals.curve("param_norm"), signals.curve("learning_rate")
+    curve = curve.only_finite() if curve is not None else None
+    if curve is None or rate is None or len(curve) < REST:
+        return None
+    moved = np.flatnonzero(np.diff(curve.value))
+    first = int(moved[-1]) + 1 if len(moved) else 0
+    if not len(moved) or len(moved) < first / 2:
+        return None
+    longest = int(np.max(np.diff(np.concatenate(([-1], moved)))))
+    meanwhile = at_steps(rate, curve.step[first:])
+    trained = meanwhile[meanwhile > MOVES * np.nanmax(rate.value)]
+    return (curve, first) if len(trained) >= max(REST, RESTLESS * longest) else None
 
 
 def _another_lives(signals: Signals, curve: Curve, step: int) -> bool:

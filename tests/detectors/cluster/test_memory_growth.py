@@ -23,7 +23,7 @@ def leak(start: int, gained: float) -> np.ndarray:
     return 40 + gained * np.maximum(0, np.arange(N) - start) / (N - start) + wobble()
 
 
-@pytest.mark.parametrize("start", [0, 200, 400])
+@pytest.mark.parametrize("start", [0, 120, 200, 400])
 @pytest.mark.parametrize("gained", [6, 40])
 def test_a_leak(start: int, gained: float) -> None:
     outcome = judge(leak(start, gained))

@@ -143,6 +143,22 @@ class TestPlateau:
         for curves in quiet:
             assert isinstance(run(plateau, make_signals(curves)), Clear)
 
+    @pytest.mark.parametrize("decimals", [6, 1])
+    def test_fires_where_the_weights_stand_still(self, decimals: int) -> None:
+        steps = np.arange(300)
+        moving = 10 + 0.01 * np.minimum(steps, 120) + np.random.default_rng(2).normal(0, 1e-3, 300)
+        norm = np.round(np.where(steps < 120, moving, moving[119]), decimals)
+        loss = fall(300, 5, 2, 40)[np.minimum(steps, 120)] + self.noise()
+        curves = {"train_loss": loss, "param_norm": norm, "learning_rate": np.full(300, 1e-3)}
+        outcome = run(plateau, make_signals(curves))
+        if decimals == 1:  # the norm rested as long while the weights moved
+            assert isinstance(outcome, Clear)
+            return
+        assert isinstance(outcome, Fired)
+        assert outcome.findings[0].onset_step == 120
+        done = np.where(steps < 120, 1e-3, 1e-5)
+        assert isinstance(run(plateau, make_signals(curves | {"learning_rate": done})), Clear)
+
     def test_fires_where_pairs_are_matched_at_random(self) -> None:
         loss = np.log(128) + 0.5 * np.exp(-np.arange(300) / 3) + 0.1 * self.noise()
         scale = np.full(300, 14.3)

@@ -2,14 +2,15 @@
 
 What it detects:
     A training loss without any trend over at least a third of the run, together with a reason why it should have one: a
-    learning rate of zero, one that never came near any that trains, or a loss that stands at the value of guessing at
-    random although the learning rate is up.
+    learning rate of zero, one that never came near any that trains, weights whose norm stands still to its last digit,
+    or a loss that stands at the value of guessing at random although the learning rate is up.
 
 Why it matters:
     Steps are paid for and teach nothing: an optimiser that does not step, a frozen graph, a schedule that ended early.
 
 Evidence:
-    Level at both ends of the span against the noise of a level, learning rate within the span, value of chance.
+    Level at both ends of the span against the noise of a level, learning rate within the span, norm of the weights,
+    value of chance.
 
 False positives:
     Converged runs and the tail of a decayed schedule are flat too; objectives that are flat by nature (diffusion,
@@ -27,6 +28,7 @@ Parameters:
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -35,6 +37,7 @@ from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.noise import robust_sigma
+from trainforensics.signals.stuck import weights_at_rest
 from trainforensics.signals.task import adversarial, vocabulary
 
 MIN_POINTS, FEW_POINTS = 30, 10  # of a span with a learning rate of zero; of a whole run at chance
@@ -49,7 +52,7 @@ COMMON_CLASSES = (10, 100, 1000)  # of the usual classification sets, where the 
 META = Meta(
     kind=KINDS["plateau"],
     needs=("train_loss",),
-    uses=("learning_rate", "logit_scale", "reward", "kl"),
+    uses=("learning_rate", "param_norm", "logit_scale", "reward", "kl"),
     params=(
         Param("span", 1 / 3, "shorter flat stretches occur between learning-rate drops"),
         Param("near", 0.02, "initial logits move the loss of chance by 1-2 %"),
@@ -72,6 +75,8 @@ def detect(signals: Signals, params: Params) -> Outcome:
         return Fired((_finding(loss, start, "the learning rate is zero there", 0.0),))
     if rate is not None and (peak := _timid(signals, loss, rate, params["timid"])) is not None:
         return Fired((_finding(loss, 0, f"the learning rate never exceeds {peak:.2g}", 0.0),))
+    if (rest := _at_rest(signals, loss)) is not None:
+        return Fired((rest,))
     chance = _chance(signals, loss, params["near"])
     if chance is not None and (rate is None or _raised(rate)):
         return Fired((_finding(loss, 0, f"{chance:.4g} is the loss of guessing at random", chance),))
@@ -100,6 +105,21 @@ def _stopped(loss: Curve, rate: Curve | None, span: float) -> int | None:
         return None
     decayed = start > 0 and rate.value[at[start - 1]] < 0.1 * rate.value.max()
     return None if decayed else start
+
+
+def _at_rest(signals: Signals, loss: Curve) -> Finding | None:
+    """The span in which the weights stand still and the loss with them."""
+    found = weights_at_rest(signals)
+    if found is None:
+        return None
+    norm, first = found
+    start = int(np.searchsorted(loss.step, norm.step[first]))
+    if len(loss) - start < MIN_POINTS or _change(loss.value[start:]) < -CLEAR:
+        return None
+    value = float(norm.value[-1])
+    finding = _finding(loss, start, f"the weights do not move: {norm.name} is {value:.6g} to its last digit", 0.0)
+    row = Evidence(norm.name, int(norm.step[first]), value, None, "the same at every point since")
+    return replace(finding, evidence=(*finding.evidence, row))
 
 
 def _timid(signals: Signals, loss: Curve, rate: Curve, bound: float) -> float | None:
