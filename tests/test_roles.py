@@ -62,7 +62,8 @@ NAMES: dict[str | None, tuple[str, ...]] = {
         "train_step_timing in s",
     ),
     "expert_load": (
-        "expert_3/load", "moe/load_e3", "moe/load_expert_3", "tokens_per_expert/3", "moe/expert_0_load", "expert_max_util",
+        "expert_3/load", "moe/load_e3", "moe/load_expert_3", "tokens_per_expert/3", "moe/expert_0_load",
+        "expert_max_util",
     ),
     "router_entropy": (
         "moe/router_entropy",
