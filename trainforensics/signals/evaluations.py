@@ -456,19 +456,42 @@ def outlying(curve: Curve, gap: float, size: float, most: int = 2) -> Ints:
     curve that falls over decades are proportional. `size` is the least height against the level. The first three
     evaluations may do anything.
     """
+    shown, height, positive = _heights(curve)
+    order = np.argsort(height)[::-1]
+    least = math.log1p(size) if positive else size * scale_of(curve.value)
+    for count in range(1, min(most, len(curve) - 1) + 1):
+        lowest, rest = height[order[count - 1]], height[order[count]]
+        if lowest >= max(gap * rest, least, 6 * point_noise(np.delete(shown, order[:count]))):
+            return np.sort(order[:count])
+    return np.empty(0, np.int64)
+
+
+def spikes(curve: Curve, size: float, fewest: int) -> Ints:
+    """Positions of `fewest` or more evaluations of a positive curve that stand alone above calm ones, after its start.
+
+    `size` is the least height against the median of five; each is also six times the noise of all others, and at most
+    one evaluation in six stands so high. Those of the first quarter do not count, those of the first tenth may do
+    anything.
+    """
+    shown, height, positive = _heights(curve)
+    n = len(curve)
+    high = height >= math.log1p(size)
+    if not positive or high.sum() > n / 6:
+        return np.empty(0, np.int64)
+    found = np.flatnonzero(high & (height >= 6 * point_noise(shown[~high])))
+    return found[found >= n // 10] if np.sum(found >= n // 4) >= fewest else found[:0]
+
+
+def _heights(curve: Curve) -> tuple[Floats, Floats, bool]:
+    """The evaluations (in logarithms where all are positive), their heights above the median of five, and whether they
+    are positive; the first three have none."""
     value, n = curve.value, len(curve)
     positive = bool(np.all(value > 0))
     shown = np.log(value) if positive else value
     around = np.array([np.median(shown[max(0, min(i - 2, n - 5)) : max(0, min(i - 2, n - 5)) + 5]) for i in range(n)])
     height = shown - around
     height[: min(3, n)] = 0.0
-    order = np.argsort(height)[::-1]
-    least = math.log1p(size) if positive else size * scale_of(value)
-    for count in range(1, min(most, n - 1) + 1):
-        lowest, rest = height[order[count - 1]], height[order[count]]
-        if lowest >= max(gap * rest, least, 6 * point_noise(np.delete(shown, order[:count]))):
-            return np.sort(order[:count])
-    return np.empty(0, np.int64)
+    return shown, height, positive
 
 
 def swings(curve: Curve, factor: float, as_bad: float) -> tuple[int, float, float] | None:

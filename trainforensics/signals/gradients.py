@@ -255,13 +255,15 @@ def _collapse(signals: Signals) -> Collapse | None:
         return None
     early = float(np.median(curve.value[: max(5, n // 10)]))
     from_start = early < TINY
-    first = lasting_start(curve.value < (TINY if from_start else min(TINY, early / FAR_BELOW)))
+    first = lasting_start(curve.value < (TINY if from_start else early / FAR_BELOW))
     if first is None or n - first < max(5, n // 20):
         return None
     level = float(np.median(curve.value[first:]))
     loss = _idle_loss(signals, int(curve.step[first]))
-    if loss is None:
+    if loss is None or (level > TINY and not _nothing_learnt(signals, loss)):
         return None
+    if not from_start:
+        first = lasting_start(curve.value < early / OUTSIDE) or first
     if from_start and level > 0 and (n - first < n // 3 or level > TINY * min(1.0, abs(loss))):
         return None
     return Collapse(curve, first, float("nan") if from_start else early, level, loss)
@@ -300,7 +302,7 @@ def _policy_collapse(signals: Signals) -> Collapse | None:
 NOTHING, NO_EXCEPTION = 1e-30, 0.99  # a norm of zero, or of what single precision leaves of it; share of the points
 ALIVE, FEWEST_THIRD, CLEAR = 0.9, 5, 2.0  # share of steps with unequal rewards; points; standard errors
 TINY = 1e-4  # the band practitioners use; the run's own history must agree
-FAR_BELOW = 100.0
+FAR_BELOW, OUTSIDE = 100.0, 10.0  # times below its early level: gone, and on its way
 CONVERGED = 0.1  # of its first level: a loss this low may well have small gradients
 
 
@@ -345,6 +347,17 @@ def _layer_collapse(signals: Signals) -> Collapse | None:
     curve = next(c for c in signals.curves("grad_norm") if c.series == rows[0])
     at = int(np.searchsorted(curve.step, matrix.step[first]))
     return Collapse(curve, at, strong, float(usual[order[0]]), loss, rows)
+
+
+def _nothing_learnt(signals: Signals, level: float) -> bool:
+    """Whether a loss stands where it began, in its first twentieth, within its noise."""
+    loss = signals.curve("train_loss")
+    value = loss.value[loss.finite] if loss is not None else np.empty(0)
+    width = max(MIN_POINTS, len(value) // 20)
+    if len(value) < 4 * width:
+        return False
+    noise = 1.2533 * robust_sigma(np.diff(value)) / np.sqrt(2 * width)
+    return abs(level - float(np.median(value[:width]))) < CLEAR * max(noise, 0.005 * abs(level))
 
 
 def _at_start_level(signals: Signals, level: float) -> bool:

@@ -233,7 +233,11 @@ def _decay(
     kept[np.flatnonzero(down)[search]] = False
     rows = np.flatnonzero(down & kept)
     grown = np.cumsum(doublings > 0)[rows]
-    runs = [_without_strays(part, step) for part in np.split(rows, np.flatnonzero(np.diff(grown)) + 1) if len(part)]
+    runs = [
+        _without_strays(part, step, doublings)
+        for part in np.split(rows, np.flatnonzero(np.diff(grown)) + 1)
+        if len(part)
+    ]
     searched = np.flatnonzero(down & ~kept)
     if len(searched) and at_floor >= 5 and before[searched[-1]] * 2.0 ** doublings[searched[-1]] <= FLOOR:
         runs.append(np.flatnonzero(down))  # a search that ends on the floor and still overflows has found nothing
@@ -276,9 +280,12 @@ def _is_decay(
     return end - int(step[rows[-1]]) > 2 * window or int(step[rows[-1]] - step[rows[0]]) > window
 
 
-def _without_strays(rows: Ints, step: Ints) -> Ints:
-    """A run without leading reductions that stand apart: each is a back-off of its own that had not grown back yet."""
-    gaps = np.diff(step[rows]).astype(float)
+def _without_strays(rows: Ints, step: Ints, doublings: Floats) -> Ints:
+    """A run without leading reductions that stand apart: each is a back-off of its own that had not grown back yet.
+
+    Overflows on the floor follow each other at every step and say nothing of the pace.
+    """
+    gaps = np.diff(step[rows[doublings[rows] < 0]]).astype(float)
     while len(gaps) >= 2 and gaps[0] > 4 * max(1.0, float(np.median(gaps[1:]))):
         rows, gaps = rows[1:], gaps[1:]
     return rows

@@ -17,7 +17,7 @@ False positives:
     A NaN that training had first is a consequence (nan-onset names it). Losses that are negative by nature have a
     negative training loss too. A constant factor between the two curves without swings is a scale (scale-mismatch). A
     metric that stands at its best possible value is solved, one at zero may need more training, and one that stands
-    while the loss has come to rest as well shows a model that prefers one class.
+    while the loss has come to rest as well shows a model that prefers one class, unless the loss is too low for that.
 
 Example:
     Training loss falls from 0.74 to 0.05, validation loss jumps between 2,000 and 11,000 from the first epoch on.
@@ -28,6 +28,7 @@ Parameters:
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -63,6 +64,7 @@ META = Meta(
         Param("moved", 0.1, "share by which the training loss must have moved over frozen evaluations"),
         Param("fallen", 0.2, "share by which the training loss must have fallen over a frozen metric"),
         Param("late", 0.1, "share of that fall in the later half; a loss that only learns class sizes is at rest"),
+        Param("apart", 0.5, "training loss against that of always the same class: below it classes are told apart"),
         Param("few", 4.0, "evaluations of a metric, all of one value; three may agree in a small set"),
         Param("zero", 10.0, "the same where the value is zero, as scores of a young model often are"),
         Param("solved", 0.99, "share of the best possible score from which on nothing is left to move"),
@@ -176,11 +178,24 @@ def _frozen_metric(signals: Signals, train: Curve, params: Params) -> _Fault | N
     if len(level) < params["few"]:
         return None
     fall, late = float(level[0] - level[-1]), float(level[len(level) // 2] - level[-1])
-    if fall <= max(params["fallen"] * abs(level[0]), 4 * point_noise(level)) or late < params["late"] * fall:
+    at_rest = late < params["late"] * fall and not _tells_classes_apart(level, float(curve.value[0]), params)
+    if fall <= max(params["fallen"] * abs(level[0]), 4 * point_noise(level)) or at_rest:
         return None
     text = f"all {len(curve)} evaluations are exactly {curve.value[0]:.6g}"
     bad = np.ones(len(curve), dtype=np.bool_)
     return _Fault(curve, bad, f"{text} while training loss fell {level[0]:.4g} -> {level[-1]:.4g}", 0.7)
+
+
+def _tells_classes_apart(level: Floats, accuracy: float, params: Params) -> bool:
+    """Whether training ends far below the loss of a model that gives every sample the class it is right about so often.
+
+    That loss is at least the entropy of two classes in these parts.
+    """
+    right = accuracy / 100 if accuracy > 1 else accuracy
+    if not 0 < right < 1:
+        return False
+    entropy = -right * math.log(right) - (1 - right) * math.log1p(-right)
+    return float(np.median(level[-3:])) < params["apart"] * entropy
 
 
 def _may_move(curve: Curve, params: Params) -> bool:

@@ -2,8 +2,8 @@
 
 What it detects:
     One step in the validation loss (or, where no loss is logged, a validation metric), up or down, that is done between
-    two neighbouring evaluations, stays, and has no counterpart in the training loss. Or one or two single evaluations
-    that stand far above all others.
+    two neighbouring evaluations, stays, and has no counterpart in the training loss. Or single evaluations that
+    stand far above: one or two above all others, or three and more above calm ones.
 
 Why it matters:
     Models do not change like that; evaluations do. A new evaluation set, tokeniser, prompt or preprocessing makes
@@ -14,8 +14,8 @@ Evidence:
     the training loss over the same evaluations.
 
 False positives:
-    Learning-rate steps, restarts and data switches move training too. A noisy set has many outliers, not one or two.
-    The steep start of a curve is compared with its own neighbouring steps.
+    Learning-rate steps, restarts and data switches move training too. A noisy set is noisy throughout, not calm between
+    outliers. The steep start of a curve is compared with its own neighbouring steps.
 
 Example:
     Validation loss 2.12 at step 550 and 2.64 at 600, training loss 2.09 throughout.
@@ -44,6 +44,7 @@ from trainforensics.signals.evaluations import (
     level_up_to,
     outlying,
     point_noise,
+    spikes,
     validation_curves,
 )
 
@@ -66,12 +67,15 @@ META = Meta(
         Param("size", 0.02, "step against the level; smaller ones do not change a decision"),
         Param("lone", 2.0, "times the next highest evaluation above its neighbours; tails do not leave such gaps"),
         Param("lone_size", 1.5, "height of a lone evaluation against the level; smaller ones may be a noisy set"),
+        Param("spike", 2.0, "height against the level of three or more evaluations that stand alone; trebled"),
         Param("lone_points", 12.0, "evaluations that show how high they ordinarily stand out"),
         Param("train_share", 0.25, "training may move by this share of the validation step"),
         Param("train_z", 4.0, "or by this many of its own standard errors"),
         Param("apart", 2.5, "standard errors between the two steps; 1 in 160 equal ones lie so far apart by chance"),
     ),
 )
+FEWEST_SPIKES = 3
+MOST_TOLD = 6  # steps and rows of evidence
 
 
 def detect(signals: Signals, params: Params) -> Outcome:
@@ -92,16 +96,17 @@ def _judge(curve: Curve, train: Curve | None, params: Params) -> Finding | None:
 
 
 def _lone(curve: Curve, train: Curve | None, params: Params) -> Finding | None:
-    """One or two evaluations far above all others, and back at once, while training is quiet."""
+    """One or two evaluations far above all others, or many above calm ones, each back at once, while training is quiet."""
     if curve.series.role != "val_loss" or len(curve) < params["lone_points"]:
         return None
     at = outlying(curve, params["lone"], params["lone_size"])
+    at = at if len(at) else spikes(curve, params["spike"], FEWEST_SPIKES)
     if not len(at) or not _quiet(train, curve, at, params):
         return None
     first, worst = int(at[0]), int(at[np.argmax(curve.value[at])])
     onset, end = int(curve.step[first]), int(curve.step[min(int(at[-1]) + 1, len(curve) - 1)])
     around = float(np.median(np.delete(curve.value, at)[max(0, first - 3) : first + 3]))
-    steps = " and ".join(str(int(step)) for step in curve.step[at])
+    steps = ", ".join(str(int(step)) for step in curve.step[at[:MOST_TOLD]])
     kept = np.delete(np.arange(len(curve)), at)
     sides = [curve.value[side] for side in (kept[kept < first][-3:], kept[kept > at[-1]][:3]) if len(side)]
     levels = " before and ".join(f"{np.median(side):.4g}" for side in sides)
@@ -121,10 +126,10 @@ def _lone(curve: Curve, train: Curve | None, params: Params) -> Finding | None:
         confidence=0.75,
         scope=Scope(domain=curve.series.domain),
         summary=f"{text} {levels}{ends}; training rises far less"
-        + (f" (such evaluations: {steps})" if len(at) > 1 else ""),
+        + (f" ({len(at)} such evaluations: {steps})" if len(at) > 1 else ""),
         evidence=tuple(
             Evidence(curve.name, int(curve.step[i]), float(curve.value[i]), around, "evaluation far above all others")
-            for i in at
+            for i in at[:MOST_TOLD]
         ),
     )
 

@@ -13,6 +13,7 @@ Evidence:
     Width of the swings (10th to 90th percentile) before and after, level before and after, learning rate.
 
 False positives:
+    A loss that stands above its old level with all its swings has diverged, or has another term in it.
     Noise that widens while the loss still falls, as with smaller batches or harder data. Adversarial losses that swing
     from the start: the swings must have grown.
 
@@ -75,7 +76,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
         return Clear()
     before, after = float(np.median(width[max(0, split - QUIET) : split])), float(np.median(width[split:]))
     learnt = float(heights[0] - heights[:split].min())
-    if after < params["share"] * max(learnt, before):
+    if after < params["share"] * max(learnt, before) or _stands_above(chunks, split, before):
         return Clear()
     return Fired((_finding(signals, loss, _onset(loss, split * size, size, before), before, after),))
 
@@ -129,6 +130,12 @@ def _split(heights: Floats, width: Floats, growth: float) -> int | None:
         if before > 0 and wide.mean() >= 0.8 and wide[:2].any() and not falling:
             return at
     return None
+
+
+def _stands_above(chunks: Floats, split: int, before: float) -> bool:
+    """Whether the loss never swings back to where it was: it left its level, or another term was added to it."""
+    lowest = float(np.quantile(chunks[split + 1 :], 0.02))
+    return lowest > float(np.median(chunks[max(0, split - QUIET) : split])) + 2 * before
 
 
 def _onset(loss: Curve, start: int, size: int, before: float) -> int:
