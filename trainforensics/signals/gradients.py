@@ -135,6 +135,10 @@ def _explosion(curve: Curve, e: Excursion, n: int) -> Explosion:
     top = e.onset + int(np.argmax(curve.value[e.onset : e.end + 1]))
     slow = e.rise > max(SUDDEN, n // 10)
     onset = _beginning(curve.value, e, level) if lasting else e.onset
+    if lasting and slow and onset >= BLOCK:
+        before, after = (float(np.median(curve.value[at : at + BLOCK])) for at in (onset - BLOCK, onset))
+        if after > ABRUPT * before and after / before > np.sqrt(curve.value[top] / level):
+            level, slow = before, False  # drift until then, and most of the way in one step
     return Explosion(curve, onset, top, e.end, level, float(curve.value[top]), e.z, lasting, slow, e.recovery)
 
 
@@ -173,6 +177,25 @@ def _first_strays(value: Floats, onset: int) -> int:
     apart = np.flatnonzero(np.diff(np.append(high, onset)) > max(BLOCK, onset // 10))
     chain = high[int(apart[-1]) + 1 :] if len(apart) else high
     return int(chain[0]) if len(chain) >= SUDDEN else onset
+
+
+def norm_step(signals: Signals, step: int) -> tuple[float, float] | None:
+    """Level of the gradient norm before a step and from it on, where it changes there by half or more, six standard
+    errors off and by twice as much as anywhere before; None elsewhere."""
+    curve = signals.curve("grad_norm")
+    curve = curve.take(curve.finite & (curve.value > 0)) if curve is not None else None
+    if curve is None:
+        return None
+    value, at = np.log(curve.value), int(np.searchsorted(curve.step, step))
+    if at < 3 * BLOCK or len(value) - at < BLOCK:
+        return None
+    levels = np.median(np.lib.stride_tricks.sliding_window_view(value[BLOCK : at + BLOCK], BLOCK), axis=1)
+    change = levels[BLOCK:] - levels[:-BLOCK]
+    error = 1.2533 * robust_sigma(np.diff(value[:at])) / np.sqrt(BLOCK)
+    here, before = abs(float(change[-1])), np.abs(change[:-BLOCK])
+    if here < max(np.log(STEPPED), 6 * error, 2 * float(before.max(initial=0.0))):
+        return None
+    return float(np.exp(levels[-1 - BLOCK])), float(np.exp(levels[-1]))
 
 
 def loss_moved(signals: Signals, start: int, stop: int) -> bool:
@@ -262,7 +285,7 @@ def _collapse(signals: Signals) -> Collapse | None:
     loss = _idle_loss(signals, int(curve.step[first]))
     if loss is None or (level > TINY and not _nothing_learnt(signals, loss)):
         return None
-    if not from_start:
+    if level > TINY:  # it fell little by little
         first = lasting_start(curve.value < early / OUTSIDE) or first
     if from_start and level > 0 and (n - first < n // 3 or level > TINY * min(1.0, abs(loss))):
         return None
@@ -302,6 +325,8 @@ def _policy_collapse(signals: Signals) -> Collapse | None:
 NOTHING, NO_EXCEPTION = 1e-30, 0.99  # a norm of zero, or of what single precision leaves of it; share of the points
 ALIVE, FEWEST_THIRD, CLEAR = 0.9, 5, 2.0  # share of steps with unequal rewards; points; standard errors
 TINY = 1e-4  # the band practitioners use; the run's own history must agree
+ABRUPT = 3.0  # half a decade between sixteen points and the next sixteen; drift takes longer
+STEPPED = 1.5  # a step of the norm that a reader sees
 FAR_BELOW, OUTSIDE = 100.0, 10.0  # times below its early level: gone, and on its way
 CONVERGED = 0.1  # of its first level: a loss this low may well have small gradients
 

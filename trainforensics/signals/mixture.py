@@ -1,14 +1,17 @@
-"""The mix of the training data from the batch manifest: the share of each source at the steps of the loss."""
+"""The mix of the training data: the share of each source, from the batch manifest or as the log has it."""
 
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from trainforensics.model import Series
-from trainforensics.signals.curve import Curve, Ints
+from trainforensics.signals.curve import Curve, Floats, Ints
+from trainforensics.signals.run import Signals
+from trainforensics.signals.stretches import stretches
 
 if TYPE_CHECKING:
     import polars as pl
@@ -18,6 +21,37 @@ MOST = 24  # sources; more are documents by another name
 FEWEST = 16  # points, without which no level is known
 BATCHES = 20  # a point, of a mix that is drawn at random: a share of a half is known to a tenth
 ORDERED = 0.1  # share of points at which the mix of ordered sources changes at most
+WHOLE = 1e-3  # distance of the logged shares' sum from one
+DRY = 4.0  # times the longest absence before
+
+_SHARE = re.compile(r"(^|[^a-z])(mix|mixture|share|frac|fraction|ratio|prop|proportion|source|domain|data)([^a-z]|$)")
+_LAST_WORD = re.compile(r"[/_.:\- ]?[^/_.:\- ]*$")
+
+
+def logged_shares(signals: Signals) -> list[Curve]:
+    """Series of one stem that add up to one at every point: "mix_code", "mix_prose"; empty where none do."""
+    groups: dict[str, list[Curve]] = {}
+    for curve in signals.unmapped:
+        if len(curve) >= FEWEST and _SHARE.search(curve.name.lower()) and curve.finite.all() and curve.value.min() >= 0:
+            groups.setdefault(_LAST_WORD.sub("", curve.name), []).append(curve)
+    found = []
+    for group in groups.values():
+        if 2 <= len(group) <= MOST and all(np.array_equal(c.step, group[0].step) for c in group):
+            if np.allclose(np.sum([c.value for c in group], axis=0), 1.0, rtol=0, atol=WHOLE):
+                found += group
+    return found
+
+
+def runs_dry(share: Floats) -> int | None:
+    """Index from which on a share that was drawn from, at most points, is zero to the end; None where it is not."""
+    drawn = np.flatnonzero(share > 0)
+    if not len(drawn):
+        return None
+    first = int(drawn[-1]) + 1
+    starts, ends = stretches(share[:first] == 0)
+    longest = int((ends - starts + 1).max()) if len(starts) else 1
+    enough = len(share) - first >= max(FEWEST, DRY * longest)
+    return first if enough and first >= FEWEST and len(drawn) >= first / 2 else None
 
 
 def shares(batches: pl.LazyFrame, loss: Curve) -> list[Curve]:

@@ -30,6 +30,7 @@ STATE_ROLES = (
     "grad_norm", "param_norm", "update_norm", "update_ratio", "optimizer_state_norm", "activation_norm",
     "activation_mean", "activation_std", "activation_max", "attention_entropy", "attention_logit_max",
 )  # fmt: skip
+OFTEN = 2  # stretches without a number that went by
 MIN_LIFE = 3  # bad points at the end of a process life that was started again
 SKIP_ROWS = 20  # a scaler's search or a short burst; longer is not a normal skip
 START_ROWS = 5  # a search for the loss scale that the log does not show
@@ -139,6 +140,7 @@ def _bad_loss(signals: Signals, curve: Curve) -> _Bad:
 def _onset(signals: Signals, losses: list[_Bad]) -> Episode | None:
     """The loss is bad to the end of the log: where it began, in the series that went bad first."""
     ends = [(bad, start) for bad in losses if (start := lasting_start(_last_life(bad))) is not None]
+    ends = [(bad, start) for bad, start in ends if not _one_of_many(bad, start)]
     whole = [(bad, start) for bad, start in ends if not _contradicted(signals, bad, start)]
     if not whole:
         return None
@@ -175,6 +177,13 @@ def _onset(signals: Signals, losses: list[_Bad]) -> Episode | None:
         recovery="ongoing" if points < MIN_LIFE else "unrecovered",
         others=tuple((entry[0], entry[1]) for entry in sorted(others, key=lambda entry: entry[1])),
     )
+
+
+def _one_of_many(bad: _Bad, start: int) -> bool:
+    """Whether the loss came back from two stretches or more that were no shorter than the one in which the log ends."""
+    first, last = stretches(bad.mask[:start])
+    longest = np.sort(last - first + 1)[-OFTEN:]
+    return len(longest) == OFTEN and int(longest[0]) >= len(bad.mask) - start
 
 
 def _last_life(bad: _Bad) -> Bools:

@@ -2,9 +2,10 @@
 
 What it detects:
     A lasting step of a data series (sequence length, padding, share of a source as logged or as the batch manifest has
-    it) at which the level of the training loss changes as well; or a level change of the training loss alone that
-    validation does not share, once or over and over, as where unshuffled sources follow each other. A change of the
-    logged source or stage, or one announced in the configuration, is reported as low.
+    it), or a source that is gone for good, at which the level of the training loss or of the gradient norm changes as
+    well; or a level change of the training loss alone that validation does not share, once or over and over, as where
+    unshuffled sources follow each other. A change of the logged source or stage, or one announced in the configuration,
+    is reported as low.
 
 Why it matters:
     The loss before and after measures different data: a lower level is no progress and a higher one no instability.
@@ -37,7 +38,9 @@ from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, Outcome
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.evaluations import usable
+from trainforensics.signals.gradients import norm_step
 from trainforensics.signals.levels import levels_at
+from trainforensics.signals.mixture import logged_shares, runs_dry
 from trainforensics.signals.restarts import join
 from trainforensics.signals.steps import held_changes, lasting_steps
 from trainforensics.signals.structure import announced, changes_between
@@ -46,9 +49,10 @@ DATA_ROLES = ("seq_len", "seq_len_max", "padding_fraction", "sampling_ratio")
 META = Meta(
     kind=KINDS["data-shift"],
     needs=("train_loss",),
-    uses=(*DATA_ROLES, "source", "domain", "val_loss", "learning_rate", "epoch", "reward", "stage"),
+    uses=("*",),
     params=(
         Param("z", 6.0, "level change of the training loss in units of the run's own changes, as at restarts"),
+        Param("dry_z", 4.0, "the same where a source is gone for good, which no chance explains"),
         Param("jump_z", 7.0, "step of the training loss alone in noise and unrest, as for val-jump"),
         Param("val_share", 0.25, "validation may move by this share of the training step"),
         Param("val_z", 4.0, "or by this many of its own standard errors"),
@@ -108,22 +112,43 @@ def _source_changes(signals: Signals, loss: Curve, params: Params) -> list[Findi
 def _data_steps(signals: Signals, loss: Curve, params: Params) -> list[Finding]:
     """Lasting steps of a data series with which the loss changes; of sources that trade places one speaks."""
     found: dict[int | None, Finding] = {}
-    for points in (usable(curve) for role in DATA_ROLES for curve in signals.curves(role)):
+    logged = (usable(curve) for role in DATA_ROLES for curve in signals.curves(role))
+    for points in (*logged, *logged_shares(signals)):
         for at in lasting_steps(points.value):
             before, after = levels_at(points, at)
             text = f"{points.name} goes from {before:.4g} to {after:.4g}"
-            finding = _followed(loss, points, at, text, params)
+            finding = _followed(loss, points, at, text, params) or _felt(signals, loss, points, at, text)
             if finding is not None:
                 found.setdefault(finding.onset_step, finding)
+        dry = runs_dry(points.value) if not found else None
+        if dry is not None:
+            finding = _followed(loss, points, dry, f"{points.name} goes to zero for good", params, params["dry_z"])
+            found |= {finding.onset_step: finding} if finding is not None else {}
     return list(found.values())[:5]
 
 
-def _followed(loss: Curve, points: Curve, at: int, text: str, params: Params) -> Finding | None:
-    """The finding for a data step, if the level of the loss changes there."""
+def _felt(signals: Signals, loss: Curve, points: Curve, at: int, text: str) -> Finding | None:
+    """The finding for a data step that the gradient norm feels, whatever the loss does."""
+    step = int(points.step[at])
+    levels = norm_step(signals, step)
+    if levels is None:
+        return None
+    moved = f"the gradient norm from {levels[0]:.3g} to {levels[1]:.3g}"
+    rows = (
+        Evidence(points.name, step, float(points.value[at]), float(points.value[at - 1]), text),
+        Evidence("grad_norm", step, levels[1], levels[0], "level of the gradient norm from there on, against before"),
+    )
+    return change_at(META.kind, loss, step, int(points.step[at - 1]), 0.75, f"at step {step} {text} and {moved}", rows)
+
+
+def _followed(
+    loss: Curve, points: Curve, at: int, text: str, params: Params, z: float | None = None
+) -> Finding | None:
+    """The finding for a data step, if the level of the loss changes there by `z` of the run's own changes."""
     step = int(points.step[at])
     border = int(np.searchsorted(loss.step, step))
     change = join(loss.value, border)
-    if change is None or abs(change.z) < params["z"] or abs(change.change) < change.noise / 2:
+    if change is None or abs(change.z) < (z or params["z"]) or abs(change.change) < change.noise / 2:
         return None
     rows = (
         Evidence(points.name, step, float(points.value[at]), float(points.value[at - 1]), text),

@@ -134,7 +134,7 @@ def _split(heights: Floats, width: Floats, growth: float) -> int | None:
 
 def _stands_above(chunks: Floats, split: int, before: float) -> bool:
     """Whether the loss never swings back to where it was: it left its level, or another term was added to it."""
-    lowest = float(np.quantile(chunks[split + 1 :], 0.02))
+    lowest = float(np.quantile(chunks[split + 2 :], 0.02))
     return lowest > float(np.median(chunks[max(0, split - QUIET) : split])) + 2 * before
 
 
