@@ -278,14 +278,16 @@ def _collapse(signals: Signals) -> Collapse | None:
         return None
     early = float(np.median(curve.value[: max(5, n // 10)]))
     from_start = early < TINY
-    first = lasting_start(curve.value < (TINY if from_start else early / FAR_BELOW))
+    first = lasting_start(curve.value < (TINY if from_start else min(TINY, early / FAR_BELOW)))
+    slowly = first is None and not from_start
+    first = lasting_start(curve.value < early / FAR_BELOW) if slowly else first
     if first is None or n - first < max(5, n // 20):
         return None
     level = float(np.median(curve.value[first:]))
     loss = _idle_loss(signals, int(curve.step[first]))
-    if loss is None or (level > TINY and not _nothing_learnt(signals, loss)):
+    if loss is None or (slowly and not _nothing_learnt(signals, loss)):
         return None
-    if level > TINY:  # it fell little by little
+    if slowly:
         first = lasting_start(curve.value < early / OUTSIDE) or first
     if from_start and level > 0 and (n - first < n // 3 or level > TINY * min(1.0, abs(loss))):
         return None
