@@ -18,6 +18,7 @@ LEARNT = 0.5  # nats: a level below may be noise of a task that is solved, a sta
 SETTLED, STILL_FALLING = 0.7, 1.1  # of its level a twelfth of the log earlier: neither falling fast nor risen
 DESCENDED = 0.7  # of the start: learning had set in before
 BELOW = 3.0  # noise widths
+SET_IN = 0.25  # of the log: until then learning may set in at last, and go all the way
 FALL_SPAN = 0.15  # of the log, for the whole fall
 FEWEST = 5  # points that show the solved state
 LEFT = 0.2  # of the loss after it fell with its features
@@ -60,8 +61,8 @@ def floor_reached(loss: Curve, floor: float, points: int) -> Fall | None:
     low = loss.value < floor
     if len(loss) < 2 * points or not low[-points:].all() or (low & (loss.value > 0)).sum() < points:
         return None
-    start = float(np.median(loss.value[:3]))
-    if start < LEARNT:
+    start = float(np.max(loss.value[:3]))
+    if start <= LEARNT:
         return None
     first = int(np.flatnonzero(~low)[-1]) + 1
     return Fall(int(np.flatnonzero(loss.value[:first] > LEARNT)[-1]) + 1, first, start)
@@ -91,16 +92,18 @@ def settled_fall(signals: Signals, loss: Curve, left: float) -> Fall | None:
     if n < 6 * width or loss.value.min() < 0:
         return None
     start = float(np.median(loss.value[:FEWEST]))
-    for at in range(2 * width, n - 2 * width, max(1, width // 4)):
+    for at in range(max(2 * width, int(SET_IN * n)), n - 2 * width, max(1, width // 4)):
         before = float(np.median(loss.value[at - width : at]))
         earlier = float(np.median(loss.value[at - 2 * width : at - width]))
         settled = SETTLED * earlier < before < STILL_FALLING * earlier
         later = loss.value[at + max(width, int(FALL_SPAN * n)) :][:width]
         fallen = len(later) > 0 and 0 < np.median(later) < left * before
-        if not (settled and LEARNT < before < DESCENDED * start and fallen):
+        if not (settled and 0 < before < DESCENDED * start and fallen):
             continue
         halfway = at + int(np.argmax(loss.value[at:] < 0.5 * before))
         onset = _leaving(loss.value[at - width : halfway + 1], before) + at - width
+        if before < LEARNT and not np.median(loss.value[halfway + FEWEST :][:FEWEST]) < left * before:
+            continue  # a solved task goes on falling, but not to a tenth within a few points
         if np.median(loss.value[onset:]) > left * before or _explained(signals, loss, onset - width, halfway):
             return None
         return Fall(onset, onset + width, before)

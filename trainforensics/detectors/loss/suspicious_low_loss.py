@@ -2,7 +2,7 @@
 
 What it detects:
     A loss per token that falls below a value no text allows while the data are seen for the first time: under 0.1
-    nats for good. Any loss that had settled and then, without a change of the learning rate or a new epoch, collapses
+    nats for good; any loss that is down to a thousandth of its start in the first fifth of the first epoch. Any loss that had settled and then, without a change of the learning rate or a new epoch, collapses
     to a few percent of its level. One that is solved, with no training sample wrong, while the learning rate still
     warms up or in the first percents of the declared steps. And one that falls because its features do: the codes in
     use, or the spread of the representation, vanish with it.
@@ -58,6 +58,8 @@ META = Meta(
     params=(
         Param("floor", 0.1, "the best models stay above 0.3 nats per token even on source code"),
         Param("seen_once", 1.0, "the second pass over data may be memorised"),
+        Param("nothing", 1e-3, "of the first loss: what is left of a task without noise, after many passes"),
+        Param("seen_little", 0.2, "of the first pass: nothing is learnt by heart, nor to three digits"),
         Param("points", 5.0, "a single low batch may hold boilerplate"),
         Param("bottomless", 100.0, "log likelihoods below zero stay within the scale they start from"),
         Param("solved", 0.01, "nats: no class in a hundred samples is doubted"),
@@ -74,9 +76,8 @@ def detect(signals: Signals, params: Params) -> Outcome:
     if loss is None:
         return NotApplicable("no training loss is logged", "the training loss at every step")
     loss = loss.only_finite()
-    known = _known_answer(signals, loss, params) if per_token(signals) else None
     fell = (
-        known
+        _known_answer(signals, loss, params)
         or _bottomless(signals, loss, params["bottomless"])
         or _collapse(signals, loss, params["left"])
         or _solved_too_soon(signals, loss, params)
@@ -86,13 +87,17 @@ def detect(signals: Signals, params: Params) -> Outcome:
 
 
 def _known_answer(signals: Signals, loss: Curve, params: Params) -> Finding | None:
-    """A loss per token below the floor to the end, reached within the first pass over the data."""
-    epoch = signals.curve("epoch")
-    fall = floor_reached(loss, params["floor"], int(params["points"])) if epoch is not None else None
-    if epoch is None or fall is None:
+    """A loss below the floor to the end, reached within the first pass over the data; one that is not known to be per
+    token, below a thousandth of its start and in the first part of that pass."""
+    epoch, tokens = signals.curve("epoch"), per_token(signals)
+    if epoch is None or (rewarded(signals) and not tokens):
+        return None
+    floor = params["floor"] if tokens else params["nothing"] * float(loss.value[:3].max(initial=0.0))
+    fall = floor_reached(loss, floor, int(params["points"]))
+    if fall is None:
         return None
     passed = float(epoch.value[max(epoch.at(int(loss.step[fall.fallen])), 0)])
-    if passed >= params["seen_once"]:
+    if passed >= params["seen_once" if tokens else "seen_little"]:
         return None
     return _finding(signals, loss, fall, f"in epoch {passed:.3g}, when the data are new")
 
