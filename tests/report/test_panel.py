@@ -6,6 +6,7 @@ from factories import make_curve
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from trainforensics.report import panel
@@ -75,3 +76,20 @@ def test_a_process_life_ends_its_line() -> None:
     drawn = axes.lines[0].get_ydata()
     assert len(drawn) == 51
     assert np.isnan(drawn[25])
+
+
+def test_the_number_of_a_peak_near_the_right_edge_stays_inside() -> None:
+    value = np.random.default_rng(0).normal(2.0, 0.05, 1000)
+    value[995] = 123456.0
+    figure = Figure()
+    axes = figure.add_subplot()
+    panel.draw(axes, make_curve(value), "k", "loss")
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    figure.draw(renderer)
+    assert axes.texts[0].get_window_extent(renderer).x1 <= axes.bbox.x1
+
+
+def test_what_leads_up_to_the_points_in_focus_is_not_cut() -> None:
+    value = np.linspace(2.26, 1.93, 10)
+    view = panel.limits(value, focus=np.arange(10) >= 5)
+    assert view.high > value.max()

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from factories import make_curve, make_signals
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from results import make_incident, make_run
 
-from trainforensics.model import Checkpoint, Precursor, RunResult, SafeCheckpoint, Segment
+from trainforensics.model import Checkpoint, Precursor, RunResult, SafeCheckpoint, Scope, Segment
 from trainforensics.report import narrative, plots
 from trainforensics.signals import Signals
 
@@ -23,7 +24,7 @@ def signals(**changes: object) -> Signals:
         "train_loss": 2.0 + noise,
         "grad_norm": 1.0 + np.abs(noise),
         "learning_rate": np.linspace(1e-3, 0, N),
-        "loss_scale": np.full(N, 65536.0),
+        "loss_scale": np.repeat([65536.0, 32768.0], N // 2),
     }
     return make_signals(curves | changes)
 
@@ -129,6 +130,14 @@ def test_marks_that_coincide_share_a_key() -> None:
     assert figure.legends[0].get_texts()[0].get_text() == "onset and peak 200"
 
 
+def test_onsets_share_a_key() -> None:
+    run = burst(occurrences=(200, 207, 215), peak_step=200, precursors=())
+    figure = plots.close_up_of(narrative.pages(run)[0], run, signals())
+    assert figure is not None
+    keys = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert keys[:3] == ["onset and peak 200", "onset 207, 215", "recovered 210"]
+
+
 def test_shares_are_linear_and_evaluations_show_the_incident_s_own_range() -> None:
     step = np.arange(0, N, 10)
     loss = np.append([9.0, 5.0], np.linspace(2.3, 3.0, len(step) - 2))
@@ -163,12 +172,12 @@ def test_draw_writes_what_the_report_shows_and_removes_what_it_no_longer_does(tm
         np.full(N, np.nan),
         np.full(N, 0.0),
         np.full(N, 1e300),
-        np.array([1.0]),
+        np.array([1.0, 2.0]),
         np.array([np.nan, 1.0, np.inf]),
         np.where(np.arange(N) % 50, 1.0, -1e9),
         np.geomspace(1e-12, 1e12, N),
     ],
-    ids=["nan", "zero", "huge", "one point", "mixed", "outliers", "decades"],
+    ids=["nan", "zero", "huge", "two points", "mixed", "outliers", "decades"],
 )
 def test_any_curve_can_be_drawn(values: np.ndarray, tmp_path: Path) -> None:
     run = burst(onset_step=2, occurrences=(2,), precursors=())
@@ -177,8 +186,53 @@ def test_any_curve_can_be_drawn(values: np.ndarray, tmp_path: Path) -> None:
     assert "timeline" in plots.draw(run, make_signals(curves), tmp_path)
 
 
-def test_nothing_logged_draws_nothing(tmp_path: Path) -> None:
-    assert plots.draw(burst(), make_signals({}), tmp_path) == {}
+@pytest.mark.parametrize("curves", [{}, {"train_loss": np.array([1.0])}, {"train_loss": np.array([np.nan])}])
+def test_next_to_nothing_logged_draws_nothing(curves: dict[str, np.ndarray], tmp_path: Path) -> None:
+    assert plots.draw(burst(onset_step=1), make_signals(curves), tmp_path) == {}
+
+
+def test_a_setting_that_never_changes_and_two_dots_get_no_panel() -> None:
+    run = burst(precursors=())
+    val = make_curve(np.array([2.0, 1.9]), "val_loss", step=np.array([150, 250]))
+    loss = signals().curve("train_loss")
+    rate = make_curve(np.full(N, 1e-3), "learning_rate")
+    figure = plots.close_up_of(narrative.pages(run)[0], run, make_signals([loss, val, rate]))
+    assert figure is not None
+    assert labels(figure.axes) == ["loss"]
+
+
+def test_the_timeline_shows_the_series_in_which_an_incident_lies() -> None:
+    memory = make_curve(np.linspace(100, 900, N), "host_memory", name="rss_mb")
+    figure = plots.timeline(burst(series="rss_mb"), make_signals([signals().curve("train_loss"), memory]))
+    assert figure is not None
+    assert labels(figure.axes) == ["loss", "rss_mb"]
+
+
+def test_of_series_that_share_a_name_the_incidents_rank_is_shown() -> None:
+    curves = [make_curve(np.linspace(rank, rank + 1, N), rank=rank, name="loss", series_id=rank) for rank in range(4)]
+    run = burst(series="loss", scope=Scope(rank=2), precursors=())
+    figure = plots.close_up_of(narrative.pages(run)[0], run, make_signals(curves))
+    assert figure is not None
+    assert labels(figure.axes)[0] == "loss, rank 2"
+    assert 2 < figure.axes[0].lines[0].get_ydata().mean() < 3
+
+
+def test_keys_and_title_stay_inside_the_figure() -> None:
+    signs = tuple(Precursor(f"model/layer_{i}/activation_norm", 150 + i, 50 - i, "rose") for i in range(6))
+    run = replace(burst(precursors=signs), run="experiments/" + "long-name-" * 8)
+    figure = plots.close_up_of(narrative.pages(run)[0], run, signals())
+    assert figure is not None
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    figure.draw(renderer)
+    sheet = figure.bbox
+    parts = [*figure.texts, figure.legends[0], *(text for axes in figure.axes for text in axes.texts)]
+    for box in (part.get_window_extent(renderer) for part in parts):
+        assert sheet.x0 <= box.x0
+        assert sheet.x1 >= box.x1
+        assert sheet.y0 <= box.y0
+        assert sheet.y1 >= box.y1
+    lowest = figure.axes[-1].get_tightbbox(renderer).y0
+    assert figure.legends[0].get_window_extent(renderer).y1 <= lowest
 
 
 def test_many_incidents_draw_a_bounded_number_of_figures() -> None:

@@ -31,6 +31,7 @@ ENDINGS = {
     "ongoing": "the log ends while it was still going",
     "unknown": "the log does not say how it ended",
 }
+SUSPECT = "suspect-shard"  # told with the data that fed an incident
 COVERAGE = "coverage-gap"  # told under "Not judged", never as an incident
 LONGEST_ERROR = 80  # characters of an error in an overview
 TIMELINE = "timeline"  # the name of the figure of the whole run
@@ -169,8 +170,13 @@ def extent(result: RunResult) -> tuple[int | None, int | None]:
 def chain(page: Page) -> str:
     """The kinds of a page as one phrase: `instant-burst, recurring, then nan-onset`."""
     root = page.root.kind + (", recurring" if len(page.root.occurrences) > 1 else "")
-    effects = list(dict.fromkeys(effect.kind for effect in page.effects if effect.kind != "suspect-shard"))
+    effects = list(dict.fromkeys(effect.kind for effect in told_effects(page)))
     return f"{root}, then {', '.join(effects)}" if effects else root
+
+
+def told_effects(page: Page) -> list[Incident]:
+    """What followed from the root, but for the suspects, which stand in a table of their own."""
+    return [effect for effect in page.effects if effect.kind != SUSPECT]
 
 
 def suspects(incident: Incident) -> list[Suspect]:

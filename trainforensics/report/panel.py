@@ -17,6 +17,7 @@ BUCKETS = 900  # a panel is about 900 pixels wide: the minimum and maximum of ea
 LOG_FROM = 100.0  # largest to smallest value from which a positive series is shown on a log axis
 ROOM = 8.0  # widths of the central 96 % of the values that the axis may span before it is cut
 FEWEST_IN_FOCUS = 4
+BESIDE_FOCUS = 2  # heights of the points in focus that the others may add above and below
 MARKERS_BELOW = 120
 NAN_COLOUR = "#D55E00"
 SUPERSEDED_COLOUR = "#999999"
@@ -52,7 +53,7 @@ def thin(step: Ints, value: Floats, buckets: int = BUCKETS) -> Ints:
 def limits(value: Floats, *, allow_log: bool = True, focus: Bools | None = None) -> Limits:
     """The range to show of finite values: all of it, unless that would flatten what most of the points do.
 
-    `focus`, shape (n,), marks the points that matter: the others may add their height once above and once below.
+    `focus`, shape (n,), marks the points that matter: the others may add twice their height above and below.
     """
     log = bool(allow_log and value.min() > 0 and value.max() >= LOG_FROM * value.min())
     scaled = np.log10(value) if log else value
@@ -63,7 +64,8 @@ def limits(value: Floats, *, allow_log: bool = True, focus: Bools | None = None)
         low, high = max(low, bottom - ROOM / 2 * width), min(high, top + ROOM / 2 * width)
     if focus is not None and np.count_nonzero(focus) >= FEWEST_IN_FOCUS and np.ptp(scaled[focus]) > 0:
         bottom, top = float(scaled[focus].min()), float(scaled[focus].max())
-        low, high = max(low, 2 * bottom - top), min(high, 2 * top - bottom)
+        room = BESIDE_FOCUS * (top - bottom)
+        low, high = max(low, bottom - room), min(high, top + room)
     margin = 0.06 * (high - low) or 0.06 * abs(high) or 1.0
     low, high = low - margin, high + margin
     return Limits(10**low, 10**high, log) if log else Limits(low, high, log)
@@ -84,7 +86,7 @@ def draw(axes: Axes, curve: Curve, colour: str, text: str, *, scale: str = "auto
         _mark_cut(axes, finite, axes.get_ylim(), colour)
     _mark_nonfinite(axes, curve)
     axes.set_ylabel(text, fontsize=8)
-    axes.yaxis.set_label_coords(-0.075, 0.5)
+    axes.yaxis.set_label_coords(-0.092, 0.5)  # clear of a tick such as 0.0001725
     axes.tick_params(labelsize=8)
     axes.yaxis.grid(visible=True, color="#e6e6e6", linewidth=0.6)
     axes.set_axisbelow(True)
@@ -134,9 +136,11 @@ def _mark_cut(axes: Axes, finite: Curve, view: tuple[float, float], colour: str)
         at = cut.step[thin(cut.step, cut.value, 100)]
         axes.plot(at, np.full(len(at), edge), marker, color=colour, markersize=5, transform=across, zorder=4)
         peak = int(farthest(cut.value))
+        late = 4 * (cut.step[peak] - finite.step[0]) > 3 * (finite.step[-1] - finite.step[0])
         axes.annotate(
-            number(float(cut.value[peak])), (float(cut.step[peak]), edge), xycoords=across, xytext=(6, -3),
-            textcoords="offset points", fontsize=8, color=colour, zorder=5,
+            number(float(cut.value[peak])), (float(cut.step[peak]), edge), xycoords=across,
+            xytext=(-6 if late else 6, -3), textcoords="offset points", ha="right" if late else "left", fontsize=8,
+            color=colour, zorder=5, bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5},
         )  # fmt: skip
 
 

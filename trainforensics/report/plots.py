@@ -5,11 +5,14 @@ Figures are made without the pyplot state machine, whose import alone costs most
 
 from __future__ import annotations
 
+import textwrap
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -18,8 +21,8 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from trainforensics.kinds import Severity
 from trainforensics.model import Incident, RunResult
 from trainforensics.report import panel
-from trainforensics.report.narrative import TIMELINE, Page, alarms, figure_paths, heading
-from trainforensics.report.text import capital, number
+from trainforensics.report.narrative import TIMELINE, Page, alarms, figure_paths, heading, told_effects
+from trainforensics.report.text import capital, label, listing, number
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.pace import WALL_TIME, clock_durations
 
@@ -35,9 +38,15 @@ ROLES = (
     ("learning_rate", "learning rate", "#CC79A7", "linear"),
     ("loss_scale", "loss scale", "#000000", "log2"),
 )
+SETTINGS = frozenset({"learning_rate", "loss_scale"})  # of interest only where they change
 MAX_PANELS = 6
 CONTEXT_POINTS = 40  # logged points shown on either side of an incident, at least
 MAX_KEYS = 8
+FEWEST_POINTS = 3  # that a series beside the incident's own must have to be worth a panel
+LINE_LENGTH, KEYS_LENGTH = 90, 112  # characters that fit the width in a title's line and in a row of keys
+FOOT = 0.52  # inches under the last panel for ticks and the axis label
+LEFT = 0.112  # share of the width for the axis labels
+KEY_ROW = 0.17  # inches of a row of keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +58,7 @@ class Lane:
     colour: str
     scale: str = "auto"
     focus: int | None = None  # step from which on its values set the limits
+    own: bool = False  # the incident's own series, shown whatever it looks like
 
 
 Key = tuple[str, Line2D]
@@ -83,13 +93,11 @@ def _figures(result: RunResult, signals: Signals, wanted: Mapping[str, str]) -> 
 
 
 def timeline(result: RunResult, signals: Signals) -> Figure | None:
-    """The main signals of the whole run on one step axis; None where nothing was logged."""
-    lanes = _main_lanes(signals) or [
-        Lane(curve, curve.name, OTHER) for curve in signals.every_curve()[:3] if len(curve)
-    ]
-    if not lanes:
-        return None
+    """The main signals of the whole run on one step axis; None where hardly anything was logged."""
     found = alarms(result)
+    lanes = _timeline_lanes(found, signals)
+    if max((len(lane.curve) for lane in lanes), default=0) < 2:
+        return None
     figure, axes = _sheet(lanes, f"{result.run}: {', '.join(lane.label for lane in lanes)}", result)
     first = min(int(lane.curve.step[0]) for lane in lanes)
     last = max(int(lane.curve.step[-1]) for lane in lanes)
@@ -122,8 +130,8 @@ def close_up_of(page: Page, result: RunResult, signals: Signals) -> Figure | Non
     first, last = _window(page, lanes)
     begin = min([_shown_onset(root), *(sign.step for sign in root.precursors)])
     shown = [replace(lane, curve=_between(lane.curve, first, last), focus=_focus(lane.curve, begin)) for lane in lanes]
-    shown = [lane for lane in shown if len(lane.curve)]
-    if not shown:
+    shown = _telling(shown)
+    if max((len(lane.curve) for lane in shown), default=0) < 2:
         return None
     which = f" (here: {result.axis.unit} {number(_shown_onset(root))})" if len(root.occurrences) > 1 else ""
     figure, axes = _sheet(shown, f"{result.run}: {heading(page, result)}{which}", result)
@@ -150,25 +158,67 @@ def _main_lanes(signals: Signals) -> list[Lane]:
     ]
 
 
-def _any_lanes(signals: Signals) -> list[Lane]:
+def _timeline_lanes(found: Sequence[Page], signals: Signals) -> list[Lane]:
+    """The main signals, then the series in which incidents lie that those do not show."""
+    main = _main_lanes(signals)
+    lanes = main + [lane for page in found for lane in _own_lanes(page.root, signals, main)]
+    if lanes:
+        return _telling(_distinct(lanes))[:MAX_PANELS]
     return [Lane(curve, curve.name, OTHER) for curve in signals.every_curve() if len(curve)][:3]
 
 
 def _incident_lanes(page: Page, signals: Signals) -> list[Lane]:
     """The incident's own series first, then the main signals, then whatever else moved before it."""
     main = _main_lanes(signals)
-    by_name = {curve.name: curve for curve in signals.every_curve()}
-    if page.root.series == WALL_TIME and (clock := clock_durations(signals)) is not None:
-        by_name[WALL_TIME] = clock
-    lanes = [_lane(by_name[page.root.series], main)] if page.root.series in by_name else []
-    lanes += main
+    lanes = _own_lanes(page.root, signals, main) + main
     moved = [sign.signal for sign in page.root.precursors] + [item.signal for item in page.root.evidence]
     for name in moved:
-        curve = by_name.get(name) or signals.curve(name)
+        curve = _named(name, page.root, signals) or signals.curve(name)
         if curve is not None:
             lanes.append(_lane(curve, main))
-    unique = {lane.curve.name: lane for lane in reversed(lanes) if len(lane.curve)}
-    return [lane for lane in lanes if unique.pop(lane.curve.name, None)][:MAX_PANELS]
+    return [lane for lane in _distinct(lanes) if len(lane.curve)][:MAX_PANELS]
+
+
+def _own_lanes(root: Incident, signals: Signals, main: Sequence[Lane]) -> list[Lane]:
+    """The series in which an incident lies, if it was logged: one lane or none."""
+    curve = clock_durations(signals) if root.series == WALL_TIME else _named(root.series, root, signals)
+    if curve is None:
+        return []
+    lane = replace(_lane(curve, main), own=True)
+    namesakes = Counter(other.name for other in signals.every_curve())
+    if root.scope.rank is not None and namesakes[curve.name] > 1:
+        lane = replace(lane, label=f"{curve.name}, rank {root.scope.rank}")
+    return [lane]
+
+
+def _named(name: str, root: Incident, signals: Signals) -> Curve | None:
+    """The curve of a name: of those that ranks share, the one of the incident's rank."""
+    curves = [curve for curve in signals.every_curve() if curve.name == name and len(curve)]
+    of_rank = [curve for curve in curves if curve.series.rank == root.scope.rank]
+    return next(iter(of_rank or curves), None)
+
+
+def _distinct(lanes: Sequence[Lane]) -> list[Lane]:
+    """Every curve once, where it first comes."""
+    unique: dict[tuple[int, str, int | None], Lane] = {}
+    for lane in lanes:
+        series = lane.curve.series
+        unique.setdefault((series.id, series.name, series.rank), lane)
+    return list(unique.values())
+
+
+def _telling(lanes: Sequence[Lane]) -> list[Lane]:
+    """Lanes that show something: not a dot or two, nor a setting that never changes. The first if none does."""
+    kept = [lane for lane in lanes if _tells(lane)]
+    return kept or [lane for lane in lanes if len(lane.curve)][:1]
+
+
+def _tells(lane: Lane) -> bool:
+    value = lane.curve.only_finite().value
+    if lane.own or len(value) < len(lane.curve):
+        return len(lane.curve) > 0
+    constant = len(value) > 0 and value.min() == value.max()
+    return len(value) >= FEWEST_POINTS and not (constant and lane.curve.series.role in SETTINGS)
 
 
 def _lane(curve: Curve, main: Sequence[Lane]) -> Lane:
@@ -186,7 +236,7 @@ def _window(page: Page, lanes: Sequence[Lane]) -> tuple[int, int]:
         moments = [step for step in (root.peak_step, root.end_step) if step is not None]
         moments += [effect.onset_step for effect in page.effects if effect.onset_step is not None]
         end = max([end, *moments])
-        if root.end_step is None and root.recovery in ("unrecovered", "diverging", "ongoing"):
+        if root.end_step is None and _runs_on(root):
             end = max(end, int(curve.step[-1]))
         start = min([start, *(sign.step for sign in root.precursors)])
     context = max(CONTEXT_POINTS * curve.cadence, (end - start) // 2)
@@ -209,15 +259,13 @@ def _between(curve: Curve, first: int, last: int) -> Curve:
 
 
 def _sheet(lanes: Sequence[Lane], title: str, result: RunResult) -> tuple[Figure, list[Axes]]:
-    """A figure with one drawn panel a lane on a shared step axis, title above, room for the legend below."""
-    height = PANEL_HEIGHT * len(lanes) + 1.4
-    figure = Figure(figsize=(WIDTH, height), dpi=DPI, facecolor="white")
-    figure.subplots_adjust(left=0.095, right=0.985, top=1 - 0.55 / height, bottom=0.85 / height, hspace=0.16)
+    """A figure with one drawn panel a lane on a shared step axis and the title above; `_legend` gives it its height."""
+    figure = Figure(figsize=(WIDTH, PANEL_HEIGHT * len(lanes)), dpi=DPI, facecolor="white")
     axes = [figure.add_subplot(len(lanes), 1, 1)]
     axes += [figure.add_subplot(len(lanes), 1, place, sharex=axes[0]) for place in range(2, len(lanes) + 1)]
-    figure.text(
-        0.095, 1 - 0.2 / height, _shortened(title), fontsize=10, fontweight="bold", va="center", parse_math=False
-    )
+    lines = textwrap.wrap(title, LINE_LENGTH)
+    text = "\n".join(lines if len(lines) <= 2 else [lines[0], _shortened(" ".join(lines[1:]), LINE_LENGTH)])
+    figure.text(LEFT, 1.0, text, fontsize=10, fontweight="bold", va="top", parse_math=False)
     for lane, axis in zip(lanes, axes, strict=True):
         panel.draw(axis, lane.curve, lane.colour, _shortened(lane.label, 22), scale=lane.scale, focus=lane.focus)
         axis.xaxis.set_visible(axis is axes[-1])  # ticks cost more to draw than all the rest
@@ -228,7 +276,7 @@ def _sheet(lanes: Sequence[Lane], title: str, result: RunResult) -> tuple[Figure
     return figure, axes
 
 
-def _shortened(text: str, limit: int = 105) -> str:
+def _shortened(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
@@ -242,13 +290,16 @@ def _mark_incident(axes: Sequence[Axes], page: Page, last: int) -> None:
     root, colour = page.root, ALARM[page.root.severity]
     if root.onset_step is None:
         return
-    runs_on = root.recovery in ("unrecovered", "diverging", "ongoing")
-    end = root.end_step if root.end_step is not None else last if runs_on else root.onset_step
+    end = last if _runs_on(root) else root.onset_step if root.end_step is None else root.end_step
     for axis in axes:
         if len(_onsets(root)) == 1:
             axis.axvspan(root.onset_step, max(end, root.onset_step), color=colour, alpha=0.13, linewidth=0, zorder=0)
         for onset in _onsets(root):
             axis.axvline(onset, color=colour, linewidth=0.9, alpha=0.8, zorder=1)
+
+
+def _runs_on(incident: Incident) -> bool:
+    return incident.recovery in ("unrecovered", "diverging", "ongoing")
 
 
 def _number_incidents(axis: Axes, found: Sequence[Page]) -> None:
@@ -277,8 +328,9 @@ def _mark_moments(axes: Sequence[Axes], page: Page) -> list[Key]:
     root, colour = page.root, ALARM[page.root.severity]
     moments: list[tuple[str, int | None, str, LineStyle]] = [("onset", onset, colour, "-") for onset in _onsets(root)]
     moments.append(("peak", root.peak_step, "#000000", ":"))
-    moments.append((root.recovery or "end", root.end_step, SAFE if root.recovery == "recovered" else colour, "--"))
-    moments += [(effect.kind, effect.onset_step, "#CC79A7", "-.") for effect in page.effects]
+    if not _runs_on(root):
+        moments.append((root.recovery or "end", root.end_step, SAFE if root.recovery == "recovered" else colour, "--"))
+    moments += [(label(effect.kind), effect.onset_step, "#CC79A7", "-.") for effect in told_effects(page)]
     moments += [(f"{sign.signal} moved", sign.step, "#56B4E9", "-.") for sign in root.precursors]
     lines: dict[int, tuple[list[str], str, LineStyle]] = {}
     left, right = axes[0].get_xlim()
@@ -288,13 +340,15 @@ def _mark_moments(axes: Sequence[Axes], page: Page) -> list[Key]:
         names = lines.setdefault(step, ([], tint, style))[0]
         if name not in names:
             names.append(name)
-    keys: list[Key] = []
+    alike: dict[tuple[str, str, LineStyle], list[int]] = {}
     for step, (names, tint, style) in list(lines.items())[:MAX_KEYS]:
         for axis in axes:
             axis.axvline(step, color=tint, linestyle=style, linewidth=1.0, zorder=1)
-        text = _shortened(f"{' and '.join(names)} {number(step)}", 40)
-        keys.append((text, Line2D([], [], color=tint, linestyle=style)))
-    return keys
+        alike.setdefault((_shortened(" and ".join(names), 60), tint, style), []).append(step)
+    return [
+        (f"{names} {listing(map(number, steps), 4)}", Line2D([], [], color=tint, linestyle=style))
+        for (names, tint, style), steps in alike.items()
+    ]
 
 
 def _mark_lives(axes: Sequence[Axes], result: RunResult) -> list[Key]:
@@ -336,10 +390,25 @@ def _value_keys(lanes: Sequence[Lane]) -> list[Key]:
     return keys
 
 
+def _row_length(keys: Sequence[Key], columns: int) -> int:
+    """Characters of a row of keys that are laid out column by column; a mark and its gap take 6."""
+    parts = np.array_split([len(name) for name, _ in keys], columns)
+    return sum(6 + int(part.max()) for part in parts if len(part))
+
+
 def _legend(figure: Figure, keys: Sequence[Key]) -> None:
+    """The keys under the panels, in as many columns as fit the width; the figure grows to make room for them."""
+    columns = next((n for n in range(4, 1, -1) if _row_length(keys, n) <= KEYS_LENGTH), 1)
+    rows = -(-len(keys) // columns)
+    title = KEY_ROW * figure.texts[0].get_text().count("\n")
+    above, below = 0.6 + title, FOOT + KEY_ROW * rows
+    height = PANEL_HEIGHT * len(figure.axes) + above + below
+    figure.set_size_inches(WIDTH, height)
+    figure.texts[0].set_y(1 - 0.1 / height)
+    figure.subplots_adjust(left=LEFT, right=0.975, top=1 - above / height, bottom=below / height, hspace=0.16)
     if keys:
         names, handles = zip(*keys, strict=True)
         figure.legend(
-            handles, names, loc="lower left", bbox_to_anchor=(0.085, 0.0), ncols=4, fontsize=7.5, frameon=False,
-            handlelength=1.8, columnspacing=1.2, borderaxespad=0.2,
+            handles, names, loc="lower left", bbox_to_anchor=(LEFT - 0.01, 0.0), ncols=columns, fontsize=7.5,
+            frameon=False, handlelength=1.8, columnspacing=1.2, borderaxespad=0.2,
         )  # fmt: skip
