@@ -95,7 +95,7 @@ def test_analyze(run: Run, logs: Path, tmp_path: Path) -> None:
     code, out, err = run("analyze", logs, "--out", tmp_path / "out", "--no-plots")
     assert (code, err) == (0, "")
     assert "stable" in out
-    assert str(tmp_path / "out" / "report.md") in out
+    assert str(tmp_path / "out" / "a" / "report.md") in out
 
 
 def test_analyze_quietly_and_into_files(run: Run, logs: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from shell import Run
 
@@ -21,7 +22,7 @@ def log(tmp_path: Path) -> Path:
 def test_the_batch_of_a_step_is_named_without_any_incident(run: Run, log: Path, tmp_path: Path) -> None:
     code, stdout, _ = run("blame", log, "--step", "103", "--out", tmp_path / "out")
     assert code == 0
-    assert stdout.splitlines()[0] == "steps 103 (logged)"
+    assert stdout.splitlines()[0] == "step 103 (logged)"
     assert "shard=shard-0003" in stdout
 
 
@@ -103,3 +104,22 @@ def test_a_sampled_manifest_says_so_whether_or_not_it_holds_the_step(run: Run, l
     assert "shard=" in held
     assert "no batch of steps 103-103" in absent
     assert all("holds one step in 4 (the log has one every step)" in text for text in (held, absent))
+
+
+@pytest.mark.parametrize(("step", "known"), [(1200, True), (1195, True), (1206, True), (1150, False), (1300, False)])
+@pytest.mark.parametrize("saved", [True, False])
+def test_a_known_incident_at_the_step_is_pointed_to(
+    run: Run, tmp_path: Path, step: int, known: bool, saved: bool
+) -> None:
+    log = tmp_path / "run"
+    log.mkdir()
+    loss = 2 + 0.02 * np.random.default_rng(0).standard_normal(2000)
+    loss[1200:1206] += (4, 3, 2, 1, 0.5, 0.25)
+    (log / "metrics.jsonl").write_text("".join(f'{{"step": {i}, "loss": {v:.5f}}}\n' for i, v in enumerate(loss)))
+    out = tmp_path / "out"
+    assert "instant-burst" in run("analyze", log, "--out", out, "--no-plots")[1]
+    target = out / "run" if saved else log
+    lines = run("blame", target, "--step", step, "--out", out)[1].splitlines()
+    assert any(line.startswith("known incident 1: instant-burst at 1200") for line in lines) is known
+    note = json.loads(run("blame", target, "--step", step, "--format", "json", "--out", out)[1])["note"]
+    assert note.startswith("known incident 1: instant-burst") is known

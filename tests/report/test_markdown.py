@@ -8,22 +8,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from results import full_incident, make_incident, make_index, make_run
+from results import LONG, full_incident, make_incident, make_index, make_run
 
 from trainforensics.model import (
     Blame,
+    Cause,
     CrossRunFinding,
     DetectorError,
     Evidence,
     Incident,
     NotJudged,
     ReadWarning,
+    Remedy,
     RunResult,
     SafeCheckpoint,
     Segment,
     SeriesSummary,
     Skipped,
     SourceSummary,
+    Suspect,
 )
 from trainforensics.report.markdown import MAX_ROWS, render_index, render_run
 
@@ -113,6 +116,44 @@ def test_every_part_of_an_incident_is_told() -> None:
     assert sections(report) == [
         "1. Instant burst, 3 times from step 12 400 on, then NaN onset at 41 236", "Not judged", "Appendix",
     ]  # fmt: skip
+
+
+def test_what_speaks_against_a_suspect_is_told_where_it_first_counts_and_in_the_table() -> None:
+    why = "fed 3 of 3 bursts; 2 other intervals stayed quiet"
+    suspects = tuple(Suspect("doc", name, 0.9, 1e-4, (LONG,), why) for name in ("d1", "d2"))
+    incident = full_incident(
+        blame=Blame((41_188, LONG), "logged", suspects),
+        causes=(
+            Cause(
+                "bad-batch", 0.8, (f"doc d1: {why} (confidence 0.90)", f"doc d1 recurs by itself, {why}: not a shard")
+            ),
+            Cause("bad-shard", 0.1, (), (f"doc d1: {why} (confidence 0.90)",)),
+        ),
+        remediation=(Remedy("Skip doc d1", f"{why}; seen at 41200", "no burst"),),
+    )
+    effect = make_incident("suspect-shard", severity="low", caused_by=incident.id, summary=f"doc d1 recurs: {why}")
+    report = render_run(make_run(incident, effect))
+    assert report.count(why) == 2
+    assert "doc d1 recurs by itself: not a shard." in report
+    assert "*Against:* doc d1 is suspected (confidence 0.90)." in report
+    assert "| doc `d1`, `d2` | 0.90 |" in report
+    assert "- [ ] Skip doc d1. *Confirm:* no burst." in report
+    assert "What followed" not in report
+
+
+def test_evidence_of_many_ranks_is_a_row() -> None:
+    row = Evidence("grad_norm", 402, None, None, "not finite from here on")
+    report = render_run(make_run(make_incident(evidence=(row,) * 8)))
+    assert report.count("not finite from here on") == 1
+    assert "not finite from here on (8 series)" in report
+
+
+def test_the_header_counts_what_the_report_lists() -> None:
+    gap = make_incident("coverage-gap", severity="medium", evidence=(Evidence("x", None, 1.0, None, "gap"),))
+    report = render_run(make_run(make_incident("nan-onset", severity="critical"), gap))
+    assert report.startswith("# runs/a: **unstable** (1 critical, 1 medium)")
+    remark = render_run(make_run(make_incident("coverage-gap", severity="low")))
+    assert remark.startswith("# runs/a: **stable** (no incident)")
 
 
 def test_a_healthy_run_says_so_and_shows_no_incident() -> None:

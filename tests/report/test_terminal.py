@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from results import full_incident, make_incident, make_index, make_run
 
@@ -58,13 +60,17 @@ def test_markdown_is_the_index(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_blame_answer_names_window_suspects_and_batches() -> None:
     suspects = (Suspect("shard", "s-1", 0.9, 1e-6, (7,), "fed 3 of 3"), Suspect("rank", "5", 0.4))
+    quiet = tuple(Suspect("doc", name, 0.01, why="one of 12; nothing sets it apart") for name in "abcdefghijkl")
+    suspects += quiet
     batches = tuple({"step": 7, "shard": "s-1", "doc": ["a", "b"], "loss": 2.34567, "domain": None} for _ in range(22))
-    lines = list(terminal.blame_lines(Blame((5, 7), "logged", suspects, batches, "steps agree")))
-    assert lines[:5] == [
+    lines = list(terminal.blame_lines(Blame((5, 7), "logged", suspects, batches, "steps agree"), ["known incident 1"]))
+    assert lines[:7] == [
         "steps 5 - 7 (logged)",
+        "known incident 1",
         "steps agree",
         "  shard s-1 (0.90, p = 1e-6): fed 3 of 3",
         "  rank 5 (0.40)",
+        "  doc a, b, c, d, e, f, g, h and 4 more (0.01 each): one of 12; nothing sets it apart",
         "  batch: step=7 shard=s-1 doc=a, b loss=2.346",
     ]
     assert lines[-1] == "  and 2 batches more"
@@ -79,3 +85,14 @@ def test_a_crash_is_named_with_or_without_alarms(capsys: pytest.CaptureFixture[s
         assert "`slurm.out`, line 104" in said
         assert said.count("Tried") == 40
     assert "crashed: CUDA out of memory" in render_index(make_index(runs), runs)
+
+
+def test_a_single_run_is_told_in_a_sentence_as_well(capsys: pytest.CaptureFixture[str]) -> None:
+    said = "Suspect: shard shard-0117 (0.90). Go back to the checkpoint of step 40 000."
+    assert said in printed(capsys, runs=(make_run(full_incident()),))
+    assert said not in printed(capsys)
+
+
+def test_the_report_of_a_single_run_is_pointed_to() -> None:
+    assert terminal.where_report(make_index(RUNS), Path("out")) == "Report: out/report.md"
+    assert terminal.where_report(make_index(RUNS[:1]), Path("out")) == "Report: out/ok/report.md"

@@ -75,6 +75,19 @@ def test_cost_says_what_the_log_allows() -> None:
     assert text.cost(make_incident(cost=Cost(1, None, 61.0)), "epoch") == "1 epoch, 1 min 1 s"
 
 
+def test_the_cost_of_one_burst_among_several_is_not_told_as_that_of_all() -> None:
+    burst = make_incident(onset=178, occurrences=(178, 263), end_step=183, cost=Cost(5))
+    assert text.cost(burst, "step") == "5 steps at 178 alone"
+    assert text.cost(make_incident(onset=178, occurrences=(178, 263), cost=Cost(500)), "step") == "500 steps"
+
+
+@given(st.text())
+def test_plain_undoes_what_escape_does(given_text: str) -> None:
+    line = text.one_line(given_text).replace("`", "")
+    assert text.plain(text.escape(line)) == line
+    assert text.plain(text.code(line or "x")) == (line or "x")
+
+
 def test_labels_and_places_are_words() -> None:
     assert text.label("nan-onset") == "NaN onset"
     assert text.label("val-jump") == "validation jump"

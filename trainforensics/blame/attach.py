@@ -117,7 +117,9 @@ def at_step(
     elif rank is not None and "rank" not in manifest.columns:
         note = "; ".join(filter(None, (note, "the manifest names no ranks: these are the batches of all of them")))
     elif shown:
-        note = "; ".join(filter(None, (note, "judged from this step alone, not from what recurs over incidents")))
+        note = "; ".join(
+            filter(None, (note, "judged from this step alone, not from what recurs over incidents as `analyze` does"))
+        )
     return Blame((span.after + 1, span.upto), manifest.basis, shown, _batches(near.own, shown), note)
 
 

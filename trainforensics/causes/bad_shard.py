@@ -50,7 +50,7 @@ def weigh(case: Case) -> Weight | None:
     ]
     shard = case.suspect("shard")
     if shard is not None and shard.confidence >= 0.5:
-        reasons.append(Reason(PROOF, f"shard {shard.id} {shard.why} (confidence {shard.confidence:.2f})"))
+        reasons.append(Reason(PROOF, f"shard {shard.id}: {shard.why} (confidence {shard.confidence:.2f})"))
     elif case.incident.blame is not None and case.incident.blame.batches:
         reasons.append(Reason(-HINT, "no shard turns up more often than chance"))
     return Weight(

@@ -94,7 +94,7 @@ def data(case: Case, proven: float = 0.0, nothing: float = 0.0) -> list[Reason]:
     if suspect is not None and suspect.confidence >= 0.25:
         share = 1.0 if suspect.confidence >= 0.5 else 0.5
         return reason(
-            share * proven, f"{suspect.type} {suspect.id} {suspect.why} (confidence {suspect.confidence:.2f})"
+            share * proven, f"{suspect.type} {suspect.id}: {suspect.why} (confidence {suspect.confidence:.2f})"
         )
     if case.manifest_quiet:
         return reason(nothing, f"the batches of {case.recurs} events have no shard or document in common beyond chance")

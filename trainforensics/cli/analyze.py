@@ -50,7 +50,7 @@ def _print(result: Result, form: Format, color: options.Color) -> None:
 
     shown = result.runs if form is Format.TABLE else result.everything
     terminal.show(result.index, shown, form, no_color=options.no_color(color))
-    where = terminal.where_report(result.out)
+    where = terminal.where_report(result.index, result.out)
     if form is Format.TABLE:
         print(where)
     else:

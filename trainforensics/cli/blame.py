@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -45,14 +46,17 @@ def blame(
     """Name the data that fed a step: batches, shards, documents."""
     settings = options.settings_from(config, out=out, map=map_)
     from trainforensics import blame as room  # noqa: PLC0415  (heavy; only once there is work)
-    from trainforensics.report import terminal  # noqa: PLC0415
+    from trainforensics.report import narrative, terminal  # noqa: PLC0415
     from trainforensics.signals.load import load  # noqa: PLC0415
 
     with options.progress_bar(show=not (quiet or no_progress)) as progress:
         run = inputs.stored_run(path, settings, progress)
     answer = room.at_step(load(run, settings), run.batches(), step, window, rank)
+    found = inputs.analysis_of(path, run, settings)
+    known = narrative.known_at(found, *answer.window) if found is not None and answer.window is not None else []
     if form is Form.JSON:
+        answer = replace(answer, note="; ".join(filter(None, (*known, answer.note))))
         print(terminal.blame_document(answer), end="")
         return
-    for line in terminal.blame_lines(answer):
+    for line in terminal.blame_lines(answer, known):
         print(line)

@@ -77,6 +77,17 @@ def stored_run(path: Path, settings: Settings, progress: Progress | None) -> Sto
     return open_run(out / STORE, names[0])
 
 
+def analysis_of(path: Path, run: StoredRun, settings: Settings) -> RunResult | None:
+    """What an analysis said of the run: the result at `path`, or of logs the one in the output folder; None without."""
+    from trainforensics.report import json  # noqa: PLC0415
+
+    if not json.is_saved_result(path):
+        path = settings.out / run.name
+        if not json.is_saved_result(path):
+            return None
+    return saved_results(path)[1][0]
+
+
 @contextmanager
 def two_stored_runs(
     a: Path, b: Path, settings: Settings, progress: Progress | None

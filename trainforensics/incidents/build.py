@@ -80,7 +80,8 @@ def _cost(finding: Finding, signals: Signals) -> Cost:
         return Cost()
     seconds = _gain(curve, curve.time, finding.onset_step, last)
     counted = signals.curve("tokens_seen")
-    tokens = _gain(counted, counted.value, finding.onset_step, last) if counted is not None else None
+    known = counted is not None and "tok" in counted.name.lower()  # the role also takes samples
+    tokens = _gain(counted, counted.value, finding.onset_step, last) if counted is not None and known else None
     steps = last - finding.onset_step + (0 if ended else curve.cadence)  # the last step of the log is lost as well
     return Cost(steps, None if tokens is None else int(tokens), seconds)
 

@@ -54,7 +54,8 @@ def safe_checkpoint(incident: Incident, incidents: tuple[Incident, ...], signals
         margin = max(margin, int(np.median(np.diff(steps))) // 2)
     clear = before[before <= sign - margin]
     chosen = int(clear[-1]) if len(clear) else int(before[0])
-    why = f"{sign - chosen} steps before the first sign at {sign}; {lost_text(signals, chosen)}"
+    steps_text = "1 step" if sign - chosen == 1 else f"{sign - chosen} steps"
+    why = f"{steps_text} before the first sign at {sign}; {lost_text(signals, chosen)}"
     if not len(clear):
         why += f"; no checkpoint lies {margin} steps before it, so check the first steps after resuming closely"
     return SafeCheckpoint(chosen, why, _alternatives(before, chosen, sign))

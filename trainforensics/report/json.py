@@ -72,6 +72,10 @@ def load(path: Path) -> tuple[Index | None, tuple[RunResult, ...]]:
     Raises UsageError where nothing can be read.
     """
     file = path / RESULT_NAME if path.is_dir() else path
+    if path.is_dir() and not file.is_file():
+        raise UsageError(
+            f"{path}: holds no {RESULT_NAME}; give an --out folder, or run `trainforensics analyze` on logs"
+        )
     document = _parse(_read(file), str(file))
     if "runs" not in document:
         return None, (_load(_run(), document, str(file)),)

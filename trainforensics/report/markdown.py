@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from trainforensics.model import Blame, Incident, Index, NotJudged, RunResult
+from trainforensics.model import Blame, Cause, Evidence, Incident, Index, NotJudged, Remedy, RunResult
 from trainforensics.report import mapping, narrative, text
 from trainforensics.report.text import Markdown, escape, number, sentence
 
@@ -24,6 +26,7 @@ MAX_CONFIG_LINES = 200
 MAX_BATCHES = 40
 BATCH_COLUMNS = ("step", "rank", "batch_id", "shard", "doc", "domain", "language", "seq_len", "tokens", "loss")
 MAX_COLUMNS = 12
+MAX_SUSPECTS = 8
 UNLOGGED = "not logged: "  # how the reason begins where a kind's own roles are missing
 BASIS = {
     "logged": "known from the batch log",
@@ -40,7 +43,7 @@ def render_run(result: RunResult, figures: Mapping[str, str] | None = None) -> s
         result=result,
         figures=figures or {},
         alarms=alarms,
-        remarks=[page for page in narrative.remarks(result) if page.root.kind != narrative.COVERAGE],
+        remarks=narrative.told_remarks(result),
         uncovered=_uncovered(result),
         unrecognised=mapping.unrecognised(result),
         max_names=mapping.MAX_NAMES,
@@ -104,15 +107,30 @@ def _environment() -> Environment:
     }
     environment.globals |= {
         name: getattr(narrative, name)
-        for name in ("chain", "counts", "crash", "facts", "heading", "headline", "last_error", "suspects", "tally")
+        for name in (
+            "chain",
+            "counts",
+            "crash",
+            "facts",
+            "heading",
+            "headline",
+            "last_error",
+            "suspects",
+            "tally",
+            "told_effects",
+        )
     }
     environment.globals |= {
         "batch_caption": _batch_caption,
         "batch_table": _batch_table,
         "data_line": _data_line,
+        "evidence_rows": _evidence_rows,
         "fenced": _fenced,
+        "remedy_reason": _remedy_reason,
         "rest": _rest,
         "sure": sure,
+        "suspect_rows": _suspect_rows,
+        "without_repeats": _without_repeats,
     }
     return environment
 
@@ -128,6 +146,51 @@ def _show(value: Any) -> str:
 def sure(incident: Incident) -> str:
     """An incident's confidence, two digits."""
     return f"{incident.confidence:.2f}"
+
+
+def _evidence_rows(incident: Incident) -> list[Evidence]:
+    """The evidence, rows that read the same (those of many ranks) folded into one that counts them."""
+    found = Counter(incident.evidence)
+    return [replace(row, text=f"{row.text} ({n} series)") if n > 1 else row for row, n in found.items()]
+
+
+def _suspect_rows(incident: Incident) -> list[dict[str, Any]]:
+    """Suspects, likeliest first, those against whom the same speaks in one row."""
+    return [
+        {
+            "who": Markdown(f"{one.type} {', '.join(text.code(other.id) for other in alike)}"),
+            "sure": one.confidence, "p": one.p_value, "steps": one.steps, "why": one.why,
+        }
+        for one, *more in narrative.alike(narrative.suspects(incident)[:MAX_SUSPECTS])
+        for alike in [[one, *more]]
+    ]  # fmt: skip
+
+
+def _without_repeats(causes: Sequence[Cause], blame: Blame | None) -> list[Cause]:
+    """Causes that quote what speaks against a suspect in full once only: the table of suspects says it, too."""
+    quoted: set[str] = set()
+
+    def brief(line: str) -> str:
+        for reason in _reasons(blame):
+            if reason in line and reason in quoted:
+                line = re.sub(rf": {re.escape(reason)}(?= \(confidence)", " is suspected", line)
+                line = re.sub(rf"[,:] {re.escape(reason)}(?=:|$)", "", line)
+            elif reason in line:
+                quoted.add(reason)
+                return line
+        return line
+
+    return [replace(c, for_=tuple(map(brief, c.for_)), against=tuple(map(brief, c.against))) for c in causes]
+
+
+def _reasons(blame: Blame | None) -> list[str]:
+    """What speaks against each suspect, longest first, since one sentence may begin another."""
+    return sorted({suspect.why for suspect in blame.suspects if suspect.why} if blame else (), key=len, reverse=True)
+
+
+def _remedy_reason(remedy: Remedy, blame: Blame | None) -> str:
+    """Why a remedy is given; empty where it is what speaks against a suspect, which the table of suspects says."""
+    return "" if remedy.why.startswith(tuple(_reasons(blame))) else remedy.why
 
 
 def _lost(alarms: Sequence[narrative.Page], unit: str) -> str:
@@ -162,7 +225,7 @@ def _data_line(blame: Blame, result: RunResult) -> Markdown:
     parts = []
     if blame.window is not None:
         basis = f", {BASIS[blame.basis]}" if blame.basis else ""
-        parts.append(escape(f"{text.capital(result.axis.unit)}s {text.span(*blame.window)} fed it{basis}"))
+        parts.append(escape(f"{text.capital(text.stretch(result.axis.unit, *blame.window))} fed it{basis}"))
     if blame.note:
         parts.append(escape(text.capital(blame.note)))
     return text.sentences(parts)
@@ -222,8 +285,7 @@ def _rest(rows: Sequence[Any]) -> str:
 
 
 def _row(result: RunResult, report: str) -> dict[str, Any]:
-    told = [page for page in narrative.pages(result) if page.root.kind != narrative.COVERAGE]
-    lead = next(iter(told or narrative.pages(result)), None)
+    lead = next(iter((*narrative.alarms(result), *narrative.told_remarks(result))), None)
     row = {"run": result.run, "report": report, "verdict": result.verdict, "alarms": result.alarms}
     crashed = narrative.crash(result)
     if lead is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,11 +15,12 @@ from trainforensics.report.text import (
     code,
     escape,
     label,
+    listing,
     number,
     one_line,
     plural,
     sentences,
-    span,
+    stretch,
     when,
     where,
 )
@@ -84,6 +85,11 @@ def remarks(result: RunResult) -> list[Page]:
     return [page for page in pages(result) if not is_alarm(page.root.severity)]
 
 
+def told_remarks(result: RunResult) -> list[Page]:
+    """The remarks but for the gaps of the log itself, which stand under "Not judged"."""
+    return [page for page in remarks(result) if page.root.kind != COVERAGE]
+
+
 def figure_paths(result: RunResult) -> dict[str, str]:
     """Every figure a run's report can show: "timeline" or an incident's id -> path relative to the report."""
     shown = [page for page in alarms(result)[:FULL_PAGES] if page.root.onset_step is not None]
@@ -108,8 +114,8 @@ def heading(page: Page, result: RunResult) -> str:
 
 
 def counts(result: RunResult) -> str:
-    """`1 critical, 2 medium`, over the root incidents that the report tells: not the gaps of the log itself."""
-    found = Counter(page.root.severity for page in pages(result) if page.root.kind != COVERAGE)
+    """`1 critical, 2 medium`, over the root incidents that the report lists."""
+    found = Counter(page.root.severity for page in (*alarms(result), *told_remarks(result)))
     return ", ".join(f"{found[s]} {s}" for s in reversed(SEVERITIES) if found[s]) or "no incident"
 
 
@@ -121,7 +127,7 @@ def headline(result: RunResult) -> Markdown:
     found = alarms(result)
     if not found:
         failed = f", but {plural(len(result.errored), 'part')} of the analysis failed" if result.errored else ""
-        return Markdown(f"No incident in {_unit(result)}s {span(*extent(result))}{failed}.")
+        return Markdown(f"No incident in {stretch(_unit(result), *extent(result))}{failed}.")
     lead, rest = found[0], len(found) - 1
     more = [Markdown(f"{plural(rest, 'further incident')} below")] if rest else []
     return sentences([_happened(lead, _unit(result)), *_because(lead.root), *_act(lead.root), *more])
@@ -131,7 +137,7 @@ def facts(result: RunResult) -> str:
     """What was read: steps, series, files, process lives, how the run ended."""
     points = sum(source.points for source in result.sources)
     parts = [
-        f"{_unit(result)}s {span(*extent(result))}",
+        stretch(_unit(result), *extent(result)),
         plural(len(result.series), "series", "series"),
         f"{plural(points, 'point')} from {plural(len(result.sources), 'file')}",
     ]
@@ -186,6 +192,15 @@ def suspects(incident: Incident) -> list[Suspect]:
     return sorted(found, key=lambda suspect: -suspect.confidence)
 
 
+def alike(suspects: Iterable[Suspect]) -> list[list[Suspect]]:
+    """Suspects of one type against whom the same speaks, together; in the order in which each group begins."""
+    groups: dict[tuple[object, ...], list[Suspect]] = {}
+    for suspect in suspects:
+        key = (suspect.type, suspect.confidence, suspect.p_value, suspect.why)
+        groups.setdefault(key, []).append(suspect)
+    return list(groups.values())
+
+
 def top_suspect(incident: Incident) -> Suspect | None:
     """The likeliest suspect, if there is any."""
     return next(iter(suspects(incident)), None)
@@ -195,7 +210,7 @@ def moments(result: RunResult) -> list[tuple[int, str]]:
     """What happened when, in order of steps: restarts, and what led to, began, peaked and ended with every alarm."""
     found = [(life.first_step, "a new process life begins") for life in result.segments[1:]]
     for page in alarms(result):
-        for incident in page.incidents:
+        for incident in (page.root, *told_effects(page)):
             name = label(incident.kind)
             found += [(sign.step, f"{sign.signal} moves: {sign.text}") for sign in incident.precursors]
             found += [(onset, f"{name} begins") for onset in incident.occurrences]
@@ -219,6 +234,51 @@ def by_urgency(results: Sequence[RunResult]) -> list[RunResult]:
         return VERDICTS.index(result.verdict), -worst, -result.alarms, result.run
 
     return sorted(results, key=key)
+
+
+def known_at(result: RunResult, first: int, last: int) -> list[str]:
+    """What an analysis found at the steps `first` to `last`, a line an incident, with its cause and suspects."""
+    return [_known(page) for page in pages_at(result, first, last)]
+
+
+def _known(page: Page) -> str:
+    root = page.root
+    at = f"{'from' if runs_on(root) and len(root.occurrences) < 2 else 'at'} {when(root)}"
+    parts = [f"known incident {page.number}: {chain(page)} {at} ({root.severity}, {root.confidence:.2f})"]
+    if root.causes:
+        parts.append(f"most likely cause {root.causes[0].cause} ({root.causes[0].confidence:.2f})")
+    named = [f"{suspect.type} {suspect.id} ({suspect.confidence:.2f})" for suspect in suspects(root)]
+    if named:
+        parts.append(f"suspected over all of it: {listing(named, 4)}")
+    elif root.blame and root.blame.basis:
+        parts.append("no data stands out over all of it")
+    return "; ".join(parts)
+
+
+def pages_at(result: RunResult, first: int, last: int) -> list[Page]:
+    """The incidents that any of the steps `first` to `last` belongs to, or that fed them."""
+    return [page for page in pages(result) if any(_covers(i, first, last) for i in (page.root, *told_effects(page)))]
+
+
+def _covers(incident: Incident, first: int, last: int) -> bool:
+    if incident.onset_step is None:
+        return False
+    if incident.blame and incident.blame.window and _meet(incident.blame.window, (first, last)):
+        return True
+    if len(incident.occurrences) > 1:
+        return any(first <= onset <= last for onset in incident.occurrences)
+    if runs_on(incident):
+        return last >= incident.onset_step
+    return _meet((incident.onset_step, incident.end_step or incident.onset_step), (first, last))
+
+
+def _meet(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return one[0] <= other[1] and other[0] <= one[1]
+
+
+def runs_on(incident: Incident) -> bool:
+    """Whether an incident reaches to the end of the log."""
+    return incident.recovery in ("ongoing", "diverging", "unrecovered")
 
 
 def tally(results: Sequence[RunResult]) -> str:

@@ -21,7 +21,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from trainforensics.kinds import Severity
 from trainforensics.model import Incident, RunResult
 from trainforensics.report import panel
-from trainforensics.report.narrative import TIMELINE, Page, alarms, figure_paths, heading, told_effects
+from trainforensics.report.narrative import TIMELINE, Page, alarms, figure_paths, heading, runs_on, told_effects
 from trainforensics.report.text import capital, label, listing, number
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.pace import WALL_TIME, clock_durations
@@ -236,7 +236,7 @@ def _window(page: Page, lanes: Sequence[Lane]) -> tuple[int, int]:
         moments = [step for step in (root.peak_step, root.end_step) if step is not None]
         moments += [effect.onset_step for effect in page.effects if effect.onset_step is not None]
         end = max([end, *moments])
-        if root.end_step is None and _runs_on(root):
+        if root.end_step is None and runs_on(root):
             end = max(end, int(curve.step[-1]))
         start = min([start, *(sign.step for sign in root.precursors)])
     context = max(CONTEXT_POINTS * curve.cadence, (end - start) // 2)
@@ -290,16 +290,12 @@ def _mark_incident(axes: Sequence[Axes], page: Page, last: int) -> None:
     root, colour = page.root, ALARM[page.root.severity]
     if root.onset_step is None:
         return
-    end = last if _runs_on(root) else root.onset_step if root.end_step is None else root.end_step
+    end = last if runs_on(root) else root.onset_step if root.end_step is None else root.end_step
     for axis in axes:
         if len(_onsets(root)) == 1:
             axis.axvspan(root.onset_step, max(end, root.onset_step), color=colour, alpha=0.13, linewidth=0, zorder=0)
         for onset in _onsets(root):
             axis.axvline(onset, color=colour, linewidth=0.9, alpha=0.8, zorder=1)
-
-
-def _runs_on(incident: Incident) -> bool:
-    return incident.recovery in ("unrecovered", "diverging", "ongoing")
 
 
 def _number_incidents(axis: Axes, found: Sequence[Page]) -> None:
@@ -328,7 +324,7 @@ def _mark_moments(axes: Sequence[Axes], page: Page) -> list[Key]:
     root, colour = page.root, ALARM[page.root.severity]
     moments: list[tuple[str, int | None, str, LineStyle]] = [("onset", onset, colour, "-") for onset in _onsets(root)]
     moments.append(("peak", root.peak_step, "#000000", ":"))
-    if not _runs_on(root):
+    if not runs_on(root):
         moments.append((root.recovery or "end", root.end_step, SAFE if root.recovery == "recovered" else colour, "--"))
     moments += [(label(effect.kind), effect.onset_step, "#CC79A7", "-.") for effect in told_effects(page)]
     moments += [(f"{sign.signal} moved", sign.step, "#56B4E9", "-.") for sign in root.precursors]

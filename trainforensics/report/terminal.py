@@ -25,6 +25,7 @@ COLUMNS = {  # name -> least width: what lets the longest common words stand unb
 }  # fmt: skip
 MAX_QUIET_RUNS = 20  # stable runs listed one by one
 MAX_BATCHES = 20
+MAX_NAMES = 8  # of suspects against whom the same speaks
 VERDICT_STYLE: dict[Verdict, str] = {
     "failed": "bold red",
     "unstable": "yellow",
@@ -42,19 +43,24 @@ def show(
     no_color: bool | None = None,
     folder: Path | None = None,
 ) -> None:
-    """Print results on stdout: "table", or one of the formats of `render`, whose arguments are meant likewise.
+    """Print results on stdout: "table" (of a single run its headline, too), or one of the formats of `render`.
+
+    `index`, `results` and `folder` are meant as there.
 
     `no_color`: True, False (force colour) or None (as stdout allows).
     """
     if form == "table":
         _print(incident_table(results), no_color)
+        if len(results) == 1 and results[0].alarms:
+            print(f"{text.plain(narrative.headline(results[0]))}\n")
     else:
         print(render(form, index, results, folder), end="")
 
 
-def where_report(out: Path) -> str:
-    """The line that says where to read on."""
-    return f"Report: {out / 'report.md'}"
+def where_report(index: Index, out: Path) -> str:
+    """The line that says where to read on: the overview, or the report of the only run."""
+    report = Path(index.runs[0].result).with_name("report.md") if len(index.runs) == 1 else Path("report.md")
+    return f"Report: {out / report}"
 
 
 def incident_table(results: Sequence[RunResult]) -> Table:
@@ -76,17 +82,20 @@ def incident_table(results: Sequence[RunResult]) -> Table:
     return table
 
 
-def blame_lines(blame: Blame) -> Iterable[str]:
-    """A blame answer for a terminal: the window, the suspects, the batches."""
+def blame_lines(blame: Blame, known: Iterable[str] = ()) -> Iterable[str]:
+    """A blame answer for a terminal: the window, what an analysis knows of it, the suspects, the batches."""
     if blame.window is not None:
         basis = f" ({blame.basis})" if blame.basis else ""
-        yield f"steps {text.span(*blame.window)}{basis}"
+        yield f"{text.stretch('step', *blame.window)}{basis}"
+    yield from map(one_line, known)
     if blame.note:
         yield one_line(blame.note)
-    for suspect in blame.suspects:
+    for suspect, *more in narrative.alike(blame.suspects):
         why = f": {one_line(suspect.why)}" if suspect.why else ""
         p = "" if suspect.p_value is None else f", p = {text.odds(suspect.p_value)}"
-        yield f"  {suspect.type} {one_line(suspect.id)} ({suspect.confidence:.2f}{p}){why}"
+        names = text.listing((one_line(other.id) for other in (suspect, *more)), MAX_NAMES)
+        each = " each" if more else ""
+        yield f"  {suspect.type} {names} ({suspect.confidence:.2f}{each}{p}){why}"
     for row in blame.batches[:MAX_BATCHES]:
         filled = (f"{name}={_value(value)}" for name, value in row.items() if value not in (None, "", []))
         yield f"  batch: {' '.join(filled)}"

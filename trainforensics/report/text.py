@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 import re
 from collections.abc import Iterable
@@ -50,7 +51,7 @@ def code(text: object) -> Markdown:
 
 
 def number(value: float | None) -> str:
-    """Four significant digits; integers in full, in groups of three from five digits on; "-" where there is none."""
+    """Four significant digits; whole numbers in full, in groups of three from five digits on; "-" for none."""
     if value is None:
         return "-"
     if isinstance(value, int):
@@ -59,8 +60,8 @@ def number(value: float | None) -> str:
         return "NaN"
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
-    if value == 0:
-        return "0"
+    if value.is_integer() and abs(value) < 1e7:
+        return number(int(value))
     rounded = float(f"{value:.4g}")
     if not 1e-4 <= abs(rounded) < 1e7:
         return re.sub(r"e([+-])0?", lambda m: "e-" if m[1] == "-" else "e", f"{rounded:.4g}")
@@ -106,6 +107,11 @@ def span(first: int | None, last: int | None) -> str:
     if first is None or last is None or first == last:
         return number(first if first is not None else last)
     return f"{number(first)} - {number(last)}"
+
+
+def stretch(unit: str, first: int | None, last: int | None) -> str:
+    """A range with its unit: `step 12 480`, `steps 168 - 178`."""
+    return f"{unit}{'' if first is not None and first == last else 's'} {span(first, last)}"
 
 
 def listing(items: Iterable[str], limit: int = 6) -> str:
@@ -155,7 +161,8 @@ def cost(incident: Incident, unit: str) -> str:
         parts.append(f"{quantity(price.tokens)} tokens")
     if price.seconds and math.isfinite(price.seconds):
         parts.append(duration(price.seconds))
-    return ", ".join(parts) or "-"
+    alone = len(incident.occurrences) > 1 and (incident.end_step or incident.occurrences[-1]) < incident.occurrences[-1]
+    return ", ".join(parts) + (f" at {number(incident.onset_step)} alone" if alone else "") if parts else "-"
 
 
 def clause(text: str) -> Markdown:
@@ -167,6 +174,15 @@ def clause(text: str) -> Markdown:
 def sentence(text: str) -> Markdown:
     """Text of unknown origin as a sentence: escaped, closed by a full stop, a word at its start capitalised."""
     return clause(capital(text) if _WORD.match(text) else text)
+
+
+def plain(line: Markdown) -> str:
+    """A line of Markdown as a terminal shows it: without escapes and marks of code."""
+    return "".join(piece if odd % 2 else _unescaped(piece) for odd, piece in enumerate(_SPAN.split(line)))
+
+
+def _unescaped(piece: str) -> str:
+    return html.unescape(re.sub(r"\\([^\w\s]|_)|</?code>", r"\1", piece))
 
 
 def sentences(parts: Iterable[Markdown]) -> Markdown:

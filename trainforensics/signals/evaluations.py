@@ -363,6 +363,12 @@ def last_level_steps(points: Condensed, curve: Curve) -> str:
     return _steps(int(points.step[-3:][0]), int(curve.step[-1]))
 
 
+def median_of(steps: str, curve: Curve, step: int) -> str:
+    """`median of steps 250-350 (step 250 itself: 3.027)`: a level that is listed at one step, and the value there."""
+    itself = float(curve.value[max(0, curve.at(step))])
+    return f"median of {steps}" + (f" (step {step} itself: {itself:.4g})" if steps != f"step {step}" else "")
+
+
 def _steps(first: int, last: int) -> str:
     return f"step {first}" if first == last else f"steps {first}-{last}"
 

@@ -31,11 +31,13 @@ def test_damage_is_an_alarm_with_the_place_where_it_begins() -> None:
 
 
 def test_a_torn_line_is_a_remark_and_a_second_reader_is_nothing() -> None:
-    torn = ReadWarning("torn-line", "line 241", "the last line is cut off; it was left out")
+    torn = ReadWarning("torn-line", "line 241", "the last line is unfinished; it was left out")
     tail = ReadWarning("archive-tail", "byte 9000", "what follows the complete archive is no gzip; it was left out")
     assert [f.severity for f in findings(warned(tail))] == ["low"]
     claimed = ReadWarning("also-claimed", "metrics.jsonl", "console would read it too")
     assert [f.severity for f in findings(warned(torn, claimed))] == ["low"]
+    assert "damage" not in findings(warned(torn))[0].summary
+    assert "damage" in findings(warned(torn, tail))[0].summary
     assert not findings(warned(claimed))
 
 

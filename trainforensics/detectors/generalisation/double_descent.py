@@ -41,6 +41,7 @@ from trainforensics.signals.evaluations import (
     last_level_steps,
     level_steps,
     mann_kendall,
+    median_of,
     oriented,
     second_descent,
     validation_curves,
@@ -126,15 +127,15 @@ def _finding(curve: Curve, points: Condensed, hump: SecondDescent, train: Curve 
     )
     training = course_between(train, points, hump.first, len(points) - 1)
     evidence = [
-        Evidence(curve.name, first, low, None, f"first minimum, median of {at_low}"),
+        Evidence(curve.name, first, low, None, f"first minimum, {median_of(at_low, curve, first)}"),
         Evidence(
             curve.name,
             peak,
             top,
             low,
-            f"peak, median of {at_top}, {hump.z:.0f} standard errors out (noise {hump.noise:.2g})",
+            f"peak, {median_of(at_top, curve, peak)}, {hump.z:.0f} standard errors out (noise {hump.noise:.2g})",
         ),
-        Evidence(curve.name, last, end, top, f"median of {at_end}"),
+        Evidence(curve.name, last, end, top, median_of(at_end, curve, last)),
     ]
     if training.way != "unknown":
         name = train.name if train is not None else "train_loss"

@@ -44,6 +44,7 @@ from trainforensics.signals.evaluations import (
     higher_is_better,
     last_level_steps,
     level_steps,
+    median_of,
     oriented,
     second_descent,
     sustained_rise,
@@ -125,8 +126,8 @@ def _finding(curve: Curve, points: Condensed, fall: Rise, courses: dict[str, Cou
     low, level = sign * fall.low, sign * fall.level
     highest, latest = level_steps(curve, points, fall.best), last_level_steps(points, curve)
     evidence = [
-        Evidence(curve.name, best, low, None, f"best level, median of {highest}"),
-        Evidence(curve.name, last, level, low, f"median of {latest}, {fall.z:.0f} standard errors worse"),
+        Evidence(curve.name, best, low, None, f"best level, {median_of(highest, curve, best)}"),
+        Evidence(curve.name, last, level, low, f"{median_of(latest, curve, last)}, {fall.z:.0f} standard errors worse"),
     ]
     evidence += [
         Evidence(role, last, course.after, course.before, f"{role} {course.text}")

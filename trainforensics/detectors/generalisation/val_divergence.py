@@ -43,6 +43,7 @@ from trainforensics.signals.evaluations import (
     last_level_steps,
     level_jump,
     level_steps,
+    median_of,
     oriented,
     second_descent,
     sustained_rise,
@@ -125,14 +126,14 @@ def _finding(
     train = signals.curve("train_loss")
     what = "validation loss" if curve.series.domain is None else f"validation loss on {curve.series.domain}"
     evidence = [
-        Evidence(curve.name, best, rise.low, None, f"lowest level, median of {lowest}"),
+        Evidence(curve.name, best, rise.low, None, f"lowest level, {median_of(lowest, curve, best)}"),
         Evidence(
             curve.name,
             last,
             rise.level,
             rise.low,
-            f"median of {latest}, {rise.z:.0f} standard errors above the lowest (noise {points.noise:.2g}, "
-            f"Mann-Kendall p = {rise.trend_p:.1g})",
+            f"{median_of(latest, curve, last)}, {rise.z:.0f} standard errors above the lowest "
+            f"(noise {points.noise:.2g}, Mann-Kendall p = {rise.trend_p:.1g})",
         ),
     ]
     if training.way != "unknown":

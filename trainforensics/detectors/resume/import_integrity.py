@@ -2,9 +2,9 @@
 
 What it detects:
     Places that could not be read (checksum gaps, undecodable records, damaged archives), rows that the logger refused,
-    steps below zero, one step logged twice with different values, two jobs that write one file, a torn last line, a
-    sampled export, two sources that disagree about the same metric, a loss that ends while the rows of training go on,
-    a stretch without any row in a log that is regular on both sides of it.
+    steps below zero, one step logged twice with different values, two jobs that write one file, an unfinished last
+    line, a sampled export, two sources that disagree about the same metric, a loss that ends while the rows of training
+    go on, a stretch without any row in a log that is regular on both sides of it.
 
 Why it matters:
     An incident may lie in what is missing. A verdict over a damaged log is a verdict over the rest of it.
@@ -13,9 +13,9 @@ Evidence:
     The reader's own warnings with byte, line or step; the values that clash.
 
 False positives:
-    A torn last line and a sampled export are what crashed runs and web exports look like: low. Replayed steps after a
-    restart are another life's and no clash; ranks that log one step do so at one time and learning rate. A loss that
-    another one takes over, rows of evaluation and a few last rows that were not flushed are no loss that ends. A
+    An unfinished last line (a run that crashed or still writes) and a sampled export are no damage: low. Replayed steps
+    after a restart are another life's and no clash; ranks that log one step do so at one time and learning rate. A loss
+    that another one takes over, rows of evaluation and a few last rows that were not flushed are no loss that ends. A
     stretch between two process lives may be another file's, and a log with several of them, or without an even cadence,
     is sampled.
 

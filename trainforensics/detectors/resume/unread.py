@@ -29,10 +29,18 @@ def unread(warnings: list[ReadWarning], severity: Severity, confidence: float) -
         end_step=max((last for _, last in spans), default=None),
         severity=severity,
         confidence=confidence,
-        summary=f"the log is damaged or partial ({place.kind}, {place.where}): {place.message}{more}",
+        summary=_unfinished(warnings)
+        or f"the log is damaged or partial ({place.kind}, {place.where}): {place.message}{more}",
         evidence=tuple(_row(warning) for warning in warnings[:MOST_ROWS]),
     )
     return [found]
+
+
+def _unfinished(warnings: list[ReadWarning]) -> str:
+    """What to say where only last lines have no end, as in any log that is still written; empty where more is lost."""
+    if any(warning.kind != "torn-line" for warning in warnings):
+        return ""
+    return f"the log ends within {', '.join(w.where for w in warnings)}, which was left out; nothing else is missing"
 
 
 def _row(warning: ReadWarning) -> Evidence:

@@ -289,7 +289,7 @@ class _Reader:
             message = f"{self.foreign} lines hold no JSON object; the others were kept"
             yield ReadWarning("bad-line", f"line {self.foreign_line}", message)
         if self.torn_line:
-            yield ReadWarning("torn-line", f"line {self.torn_line}", "the last line is cut off; it was left out")
+            yield ReadWarning("torn-line", f"line {self.torn_line}", "the last line is unfinished; it was left out")
 
     def _count_bad(self, number: int, torn: bool) -> None:
         if torn:
