@@ -96,3 +96,15 @@ def test_a_single_run_is_told_in_a_sentence_as_well(capsys: pytest.CaptureFixtur
 def test_the_report_of_a_single_run_is_pointed_to() -> None:
     assert terminal.where_report(make_index(RUNS), Path("out")) == "Report: out/report.md"
     assert terminal.where_report(make_index(RUNS[:1]), Path("out")) == "Report: out/ok/report.md"
+
+
+@pytest.mark.parametrize("width", [80, 81, 83, 100, 129, 130, 160])
+def test_nothing_is_cut_whatever_the_width(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(terminal, "WIDTH_OF_A_PIPE", width)
+    shown = printed(capsys)
+    assert max(map(len, shown.splitlines())) <= width
+    cells = " ".join(shown.split())
+    for word in ("bad-shard", "(0.83)", "shard-0117", "(0.90)", "critical", "0.97", "sure"):
+        assert word in cells

@@ -299,7 +299,8 @@ def _happened(page: Page, unit: str) -> Markdown:
     worst = _worst_effect(page)
     if worst is not None:
         text += f" led to {label(worst.kind)} at {number(worst.onset_step)}"
-    return Markdown(text)
+    place = where(root.scope)
+    return Markdown(f"{text} ({escape(place)})" if place else text)
 
 
 def _worst_effect(page: Page) -> Incident | None:

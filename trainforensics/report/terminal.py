@@ -21,8 +21,11 @@ from trainforensics.report.text import one_line
 
 WIDTH_OF_A_PIPE = 240  # where stdout is no terminal there is no edge to wrap at
 COLUMNS = {  # name -> least width: what lets the longest common words stand unbroken
-    "run": 8, "verdict": 9, "step": 8, "incident": 14, "severity": 8, "sure": 4, "likely cause": 16, "suspect": 10,
+    "run": 8, "verdict": 9, "step": 8, "incident": 16, "severity": 8, "sure": 4, "likely cause": 16, "suspect": 10,
 }  # fmt: skip
+SPARE = 3  # columns by which rich may make a table with least widths too wide for the terminal, and cut it
+NARROW = 130  # columns of a terminal below which cause and suspect stand under the incident
+LEFT_OUT_WHEN_NARROW = ("likely cause", "suspect")
 MAX_QUIET_RUNS = 20  # stable runs listed one by one
 MAX_BATCHES = 20
 MAX_NAMES = 8  # of suspects against whom the same speaks
@@ -50,7 +53,8 @@ def show(
     `no_color`: True, False (force colour) or None (as stdout allows).
     """
     if form == "table":
-        _print(incident_table(results), no_color)
+        console = _console(no_color)
+        _print(incident_table(results, console.width), console)
         if len(results) == 1 and results[0].alarms:
             print(f"{text.plain(narrative.headline(results[0]))}\n")
     else:
@@ -63,11 +67,14 @@ def where_report(index: Index, out: Path) -> str:
     return f"Report: {out / report}"
 
 
-def incident_table(results: Sequence[RunResult]) -> Table:
-    """A row for each root alarm, most urgent run first; one row for a run without any."""
+def incident_table(results: Sequence[RunResult], width: int = WIDTH_OF_A_PIPE) -> Table:
+    """A row for each root alarm, most urgent run first; one row for a run without any. `width`: of the terminal."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=narrative.tally(results), title_justify="left")
     table.title_style, table.padding = "", (0, 2, 0, 0)
+    narrow = width < NARROW
     for name, least in COLUMNS.items():
+        if narrow and name in LEFT_OUT_WHEN_NARROW:
+            continue
         table.add_column(name, overflow="fold", min_width=least, justify="right" if name == "sure" else "left")
     quiet = 0
     for result in narrative.by_urgency(results):
@@ -76,7 +83,7 @@ def incident_table(results: Sequence[RunResult]) -> Table:
             quiet += 1
             if quiet > MAX_QUIET_RUNS:
                 continue
-        _add_run(table, result, found)
+        _add_run(table, result, found, narrow)
     if quiet > MAX_QUIET_RUNS:
         table.add_row(f"and {quiet - MAX_QUIET_RUNS} more", Text("stable", VERDICT_STYLE["stable"]))
     return table
@@ -113,11 +120,12 @@ def show_difference(found: RunDifference, *, no_color: bool | None = None) -> No
     print(f"A: {one_line(found.a)}\nB: {one_line(found.b)}\n\n{difference.headline(found)}")
     for remark in difference.remarks(found):
         print(text.capital(one_line(remark)))
-    _print(_plain_table(difference.SERIES_COLUMNS, difference.series_rows(found)), no_color)
+    console = _console(no_color)
+    _print(_plain_table(difference.SERIES_COLUMNS, difference.series_rows(found)), console)
     for line in difference.left_out(found):
         print(line)
     if found.config:
-        _print(_plain_table(difference.CONFIG_COLUMNS, difference.config_rows(found.config)), no_color)
+        _print(_plain_table(difference.CONFIG_COLUMNS, difference.config_rows(found.config)), console)
     print(f"Data: {one_line(difference.data_text(found.data))}")
 
 
@@ -131,16 +139,20 @@ def _plain_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table
     return table
 
 
-def _print(table: Table, no_color: bool | None) -> None:
+def _console(no_color: bool | None) -> Console:
     console = Console(no_color=no_color, force_terminal=True if no_color is False else None, highlight=False)
     if not sys.stdout.isatty():
         console.width = WIDTH_OF_A_PIPE
+    return console
+
+
+def _print(table: Table, console: Console) -> None:
     with console.capture() as capture:
-        console.print(table)
+        console.print(table, width=console.width - SPARE)
     print("\n".join(line.rstrip() for line in capture.get().splitlines()))
 
 
-def _add_run(table: Table, result: RunResult, found: Sequence[narrative.Page]) -> None:
+def _add_run(table: Table, result: RunResult, found: Sequence[narrative.Page], narrow: bool) -> None:
     name, verdict = one_line(result.run), Text(result.verdict, VERDICT_STYLE[result.verdict])
     crashed = narrative.crash(result)
     if not found:
@@ -148,10 +160,12 @@ def _add_run(table: Table, result: RunResult, found: Sequence[narrative.Page]) -
         table.add_row(Text(name), verdict, "-", Text(said))
     for place, page in enumerate(found):
         root = page.root
+        why = (_cause(root), _suspect(root))
+        under = "".join(f"\n{line}" for line in why if line != "-") if narrow else ""
         table.add_row(
-            Text(name) if not place else "", verdict if not place else "", text.when(root), Text(_what(page)),
-            Text(root.severity, SEVERITY_STYLE[root.severity]), f"{root.confidence:.2f}", Text(_cause(root)),
-            Text(_suspect(root)),
+            Text(name) if not place else "", verdict if not place else "", text.when(root), Text(_what(page) + under),
+            Text(root.severity, SEVERITY_STYLE[root.severity]), f"{root.confidence:.2f}",
+            *(() if narrow else map(Text, why)),
         )  # fmt: skip
     if crashed and (found or result.verdict == "undecided"):
         table.add_row("", "", text.number(narrative.extent(result)[1]), Text(crashed))
