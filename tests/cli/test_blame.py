@@ -123,3 +123,16 @@ def test_a_known_incident_at_the_step_is_pointed_to(
     assert any(line.startswith("known incident 1: instant-burst at 1200") for line in lines) is known
     note = json.loads(run("blame", target, "--step", step, "--format", "json", "--out", out)[1])["note"]
     assert note.startswith("known incident 1: instant-burst") is known
+
+
+def test_an_analysis_of_other_logs_with_the_same_name_is_not_pointed_to(run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for place, length in (("one", 2000), ("two", 1900)):
+        log = tmp_path / place / "run"
+        log.mkdir(parents=True)
+        loss = 2 + 0.02 * np.random.default_rng(0).standard_normal(length)
+        loss[1200:1206] += (4, 3, 2, 1, 0.5, 0.25)
+        (log / "metrics.jsonl").write_text("".join(f'{{"step": {i}, "loss": {v:.5f}}}\n' for i, v in enumerate(loss)))
+    run("analyze", tmp_path / "one" / "run", "--out", out, "--no-plots")
+    assert "known incident" not in run("blame", tmp_path / "two" / "run", "--step", 1200, "--out", out)[1]
+    assert "known incident" in run("blame", tmp_path / "one" / "run", "--step", 1200, "--out", out)[1]

@@ -78,14 +78,24 @@ def stored_run(path: Path, settings: Settings, progress: Progress | None) -> Sto
 
 
 def analysis_of(path: Path, run: StoredRun, settings: Settings) -> RunResult | None:
-    """What an analysis said of the run: the result at `path`, or of logs the one in the output folder; None without."""
+    """What an analysis said of the run: the result at `path`, or of logs the one in the output folder; None without.
+
+    A result that was made of other logs of the same name, or before these logs grew, does not count.
+    """
     from trainforensics.report import json  # noqa: PLC0415
 
-    if not json.is_saved_result(path):
-        path = settings.out / run.name
-        if not json.is_saved_result(path):
-            return None
-    return saved_results(path)[1][0]
+    if json.is_saved_result(path):
+        return saved_results(path)[1][0]
+    beside = settings.out / run.name
+    if not json.is_saved_result(beside):
+        return None
+    found = saved_results(beside)[1][0]
+    same = found.segments == run.segments and _read_from(found) == _read_from(run)
+    return found if same else None
+
+
+def _read_from(run: RunResult | StoredRun) -> list[tuple[str, str, int]]:
+    return [(source.path, source.format, source.points) for source in run.sources]
 
 
 @contextmanager

@@ -197,8 +197,10 @@ def _first_unequal(series: SeriesDifference) -> int:
 
 
 def _notes(a: Signals, b: Signals, series: Sequence[SeriesDifference]) -> Iterable[str]:
-    for label, run in (("A", a), ("B", b)):
-        if not run.config:
+    if not (a.config or b.config):
+        yield "neither run says anything about its configuration"
+    for label, run, other in (("A", a, b), ("B", b, a)):
+        if other.config and not run.config:
             yield f"{label} says nothing about its configuration"
         if run.sampled:
             yield f"{label}: {run.sampled}"

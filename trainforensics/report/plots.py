@@ -325,7 +325,8 @@ def _mark_moments(axes: Sequence[Axes], page: Page) -> list[Key]:
     moments: list[tuple[str, int | None, str, LineStyle]] = [("onset", onset, colour, "-") for onset in _onsets(root)]
     moments.append(("peak", root.peak_step, "#000000", ":"))
     if not runs_on(root):
-        moments.append((root.recovery or "end", root.end_step, SAFE if root.recovery == "recovered" else colour, "--"))
+        ended = "partly recovered" if root.recovery == "partial" else root.recovery or "end"
+        moments.append((ended, root.end_step, SAFE if root.recovery == "recovered" else colour, "--"))
     moments += [(label(effect.kind), effect.onset_step, "#CC79A7", "-.") for effect in told_effects(page)]
     moments += [(f"{sign.signal} moved", sign.step, "#56B4E9", "-.") for sign in root.precursors]
     lines: dict[int, tuple[list[str], str, LineStyle]] = {}
