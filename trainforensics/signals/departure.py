@@ -9,10 +9,12 @@ import numpy as np
 
 from trainforensics.model import Series
 from trainforensics.signals.curve import Curve, Floats
+from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.stretches import lasting_start
 
 MIN_POINTS = 30
 KNEE_POINTS = 400  # points before the crossing in which its beginning is sought
+LEVEL_POINTS, OUTSIDE = 30, 3.0  # points before a knee; widths of their noise
 NEAR_KNEE, NARROWED = 12, 3  # points before a knee that tell the course it leaves; times the view is narrowed
 
 
@@ -37,7 +39,8 @@ def departure(curve: Curve, factor: float) -> Departure | None:
     """Where the curve goes beyond `factor` times its early level (below it for a factor under one) and stays there.
 
     The early level is the median of the first tenth after the start-up (5 %, at least two points). A beginning is found
-    as the break of a line through the logarithms before the crossing.
+    as the break of a line through the logarithms before the crossing; of what falls to nothing, and is steepest at its
+    end in logarithms, no later than where it has left its noise.
     """
     curve = curve.take(curve.finite & (curve.value >= 0))
     n = len(curve)
@@ -53,9 +56,23 @@ def departure(curve: Curve, factor: float) -> Departure | None:
         return None
     after = float(np.median(curve.value[first:]))
     low = max(0, first - KNEE_POINTS)
-    floor = max(1e-12, 1e-6 * before)
-    onset = low + _sharpest_knee(np.log(np.maximum(curve.value[low : first + 1], floor)))
+    way = curve.value[low : first + 1]
+    logarithms = np.log(np.maximum(way, max(1e-12, 1e-6 * before)))
+    onset = low + (_sharpest_knee(logarithms) if factor > 1 else min(_sharpest_knee(logarithms), _left_noise(way)))
     return Departure(curve, onset, first, before, after)
+
+
+def _left_noise(way: Floats) -> int:
+    """Index of the first value of a fall, of which none after it is back inside the noise of those before its knee; the
+    last index where these are not level."""
+    at = knee(way)
+    before = way[max(0, at - LEVEL_POINTS) : at]
+    noise = robust_sigma(np.diff(before)) / np.sqrt(2)
+    half = len(before) // 2
+    if half < 4 or abs(np.median(before[:half]) - np.median(before[half:])) > noise:
+        return len(way) - 1
+    inside = np.flatnonzero(way >= np.median(before) - OUTSIDE * noise)
+    return min(int(inside[-1]) + 1, len(way) - 1)
 
 
 def _sharpest_knee(y: Floats) -> int:

@@ -58,7 +58,8 @@ def reward_fall(signals: Signals, share: float) -> Move | None:
             before, after = -e.before, _late(value, END_SHARE if e.recovery == "diverging" else LATE_SHARE)
             gained = before - min(begin, after)
             if before - after > max(share * gained, VISIBLE * noise):
-                return Move(curve, _bend(value, e, (before + after) / 2), before, after, e.z)
+                half = max((before + after) / 2, begin)  # it may fall far below where it began
+                return Move(curve, _bend(value, e, half), before, after, e.z)
         if len(curve) < FEW and (gone := _all_gone(curve, noise)) is not None:
             return gone
     return None

@@ -141,9 +141,7 @@ def _felt(signals: Signals, loss: Curve, points: Curve, at: int, text: str) -> F
     return change_at(META.kind, loss, step, int(points.step[at - 1]), 0.75, f"at step {step} {text} and {moved}", rows)
 
 
-def _followed(
-    loss: Curve, points: Curve, at: int, text: str, params: Params, z: float | None = None
-) -> Finding | None:
+def _followed(loss: Curve, points: Curve, at: int, text: str, params: Params, z: float | None = None) -> Finding | None:
     """The finding for a data step, if the level of the loss changes there by `z` of the run's own changes."""
     step = int(points.step[at])
     border = int(np.searchsorted(loss.step, step))

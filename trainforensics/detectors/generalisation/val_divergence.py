@@ -62,6 +62,7 @@ META = Meta(
         Param("alarm", 0.05, "rise against the level; below it early stopping would have gained little: low severity"),
         Param("remark", 0.02, "rise against the level below which nothing is said: less than runs differ by seed"),
         Param("wobble", 2.0, "times the largest rise that the run made and undid before its minimum"),
+        Param("jump_z", 7.0, "a step that val-jump names"),
         Param("undone", 0.5, "share of the rise that a later fall must undo for the event to be another kind's"),
     ),
 )
@@ -105,7 +106,7 @@ def _is_another_shape(curve: Curve, points: Condensed, rise: Rise, params: Param
     """A single jump, or a hump that a second descent has mostly undone."""
     height = rise.level - rise.low
     jump = level_jump(condense(curve, MAX_JUMP_POINTS))
-    if jump is not None and jump.z >= params["z"] and jump.after - jump.before >= 0.6 * height:
+    if jump is not None and jump.z >= params["jump_z"] and jump.after - jump.before >= 0.6 * height:
         return True
     hump = second_descent(points)
     if hump is None or hump.z < params["z"]:
