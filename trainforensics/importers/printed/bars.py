@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from trainforensics.importers.printed.items import trust_of
 from trainforensics.importers.printed.tokens import count_of
+from trainforensics.importers.rows.axes import says_validation
 
 # A bare bar of steps, for speed.
 PLAIN_BAR = re.compile(r"\s*\d{1,3}%\|[^|]*\|\s*(\d+)/(\d+)\s*\[[\d:<, ?.]*(?:it/s|s/it)\]\s*$")
@@ -32,6 +34,7 @@ _NO_TRAINING = re.compile(
     r"\b(?:load|download|shard|map\b|token|filter|generat|process|preprocess|cach|copy|convert|prepar)", re.IGNORECASE
 )
 _METRIC = re.compile(r"[A-Za-z_]\w*\W{1,3}(?:[-+]?\d*\.\d|nan\b|inf\b)", re.IGNORECASE)
+_NAMED = re.compile(r"([A-Za-z_][\w/]*)\s?[=:]")
 _SUFFIX = {"k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 
 
@@ -70,7 +73,7 @@ def find_bar(line: str, at: int) -> Bar | None:
         _number(count),
         _number(total),
         count_of(epoch[1]) if epoch else None,
-        _HELD_OUT.search(text) is not None and not said,
+        _HELD_OUT.search(text) is not None and (not said or all(map(says_validation, _NAMED.findall(text + behind)))),
         f"{text.rstrip(': ')}, {behind}" if said else behind,
         at,
     )
@@ -84,7 +87,9 @@ def endless_bar(line: str) -> str | None:
     if found is None or _NO_TRAINING.search(found["text"]) or _HELD_OUT.search(found["text"]):
         return None
     epoch = _EPOCH.search(found["text"])
-    return f"{f'epoch {epoch[1]}, ' if epoch else ''}iteration {found['n']}, {found['rest']}"
+    declared = any(trust_of(name.lower()) is not None for name in _NAMED.findall(found["rest"]))
+    count = "" if declared else f"iteration {found['n']}, "
+    return f"{f'epoch {epoch[1]}, ' if epoch else ''}{count}{found['rest']}"
 
 
 def worded_bar(line: str) -> Bar | None:

@@ -2,18 +2,54 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from trainforensics.model import Axis
 
 _GLOBAL = ("global", "total", "update", "timestep")
 _FINISHED = 0.95  # of the iterations of an epoch
+_NO_EPOCH = -1  # before the log has said one
 _JUDGED, _BATCHES = 3, 10  # rows, and batches between two of them, by which samples are told from iterations
 
 
 def is_global(name: str) -> bool:
     """Whether a count of this name never starts again with an epoch."""
     return any(word in name.lower() for word in _GLOBAL)
+
+
+@dataclass(slots=True)
+class _Count:
+    """A count that may start again with every epoch, or piece of it."""
+
+    offset: int = 0
+    _raw: int = -1
+    _epoch: tuple[int, int] | None = None
+    _lowest: int = 0
+    _apart: tuple[int, ...] = ()  # how far the rows of the epoch stood apart, first and last
+    _offsets: dict[tuple[int, int], int] = field(default_factory=dict)  # by epoch and piece
+
+    def step(self, raw: int, epoch: tuple[int, int], length: int) -> int:
+        """The count as if it had not started again. `length`: of an epoch, 0 if the log does not say it."""
+        if self._epoch is None:
+            self._lowest = raw
+        elif epoch > self._epoch and raw <= self._raw:
+            cadence = raw - self._lowest if raw > self._lowest else self._regular
+            seen = self._raw + (cadence if self._lowest == 0 else 0)
+            self.offset += length if 0 < length >= self._raw else seen
+            self._apart = ()
+        elif epoch < self._epoch:
+            self.offset, self._apart = self._offsets.get(epoch, 0), ()
+        elif raw > self._raw:
+            self._apart = (*self._apart[:1], raw - self._raw)
+        self._epoch, self._raw = epoch, raw
+        self._offsets[epoch] = self.offset
+        return raw + self.offset
+
+    @property
+    def _regular(self) -> int:
+        """How far the next row would have stood from the last of an epoch: a last one out of step ends its epoch."""
+        return self._apart[0] if self._apart and self._apart[0] == self._apart[-1] else 1
 
 
 @dataclass(slots=True)
@@ -30,15 +66,16 @@ class Clock:
     planned: int = 0
     _first_epoch: int | None = None
     _per_epoch: int = 0
-    _raw: int = -1
+    _raw: int = -1  # the last iteration that was stated out of so many
     _raw_total: int = 0
     _laps: int = 0
+    _pass: tuple[int | None, int, int] = (None, 0, 0)  # epoch, iteration and total that were stated last
+    _apart: int = 0
     _begun: tuple[int, ...] = ()  # the first iterations
     _stride: int = 0  # how far apart iterations were logged last
-    _raw_epoch: tuple[int, int] | None = None  # and the piece of it
-    _lowest: int = 0
-    _apart: tuple[int, ...] = ()  # how far the rows of the epoch stood apart, first and last
-    _offset: int = 0
+    _counts: dict[str, _Count] = field(default_factory=dict)  # by name
+    _length: int = 0  # steps of an epoch, where the log says it
+    _evaluated: int | None = None  # the training's step when an evaluation stated one last
     _noted: int | None = None  # the epoch in which the axis was found
     _row_step: int = 0
     _rows: int = 0
@@ -63,34 +100,48 @@ class Clock:
         self._note(Axis(name.split("/", maxsplit=1)[0] if name.endswith("max_steps") else name, "step"))
 
     def declared(self, raw: int, name: str, epoch: int | None = None, total: int = 0, piece: int = 0) -> int:
-        """The step of a record that states it. A count that starts again with every epoch, or piece of it, goes on."""
+        """The step of a record that states it. A count that starts again with every epoch, or piece of it, goes on.
+
+        The epoch is the record's, else the one that the log has said to be under way.
+        """
         self.named(name)
-        if epoch is None or is_global(name):
-            self.step = raw
+        if epoch is None:
             self.planned = total or self.planned
         else:
-            self.step = self._within(raw, (epoch, piece), total)
+            self.epoch = epoch
+        if is_global(name):
+            self.step = raw
+            return raw
+        count = self._counts.setdefault(name, _Count())
+        under_way = _NO_EPOCH if self.epoch is None else self.epoch
+        self.step = count.step(raw, (under_way, piece), total or self._length)
+        if count.offset and self.planned == total:
+            self.planned = 0
         return self.step
 
-    def _within(self, raw: int, epoch: tuple[int, int], total: int) -> int:
-        """A count that may start again with every epoch."""
-        if self._raw_epoch is None:
-            self._lowest = raw
-        elif epoch > self._raw_epoch and raw <= self._raw:
-            cadence = raw - self._lowest if raw > self._lowest else self._regular
-            self._offset += total or self._raw + (cadence if self._lowest == 0 else 0)
-            self._apart = ()
-        elif epoch < self._raw_epoch:
-            self._offset, self._apart = 0, ()
-        elif raw > self._raw:
-            self._apart = (*self._apart[:1], raw - self._raw)
-        self._raw_epoch, self._raw = epoch, raw
-        return raw + self._offset
+    def before_epochs(self, steps: Sequence[int], name: str) -> None:
+        """Steps that were declared under a name before the log said an epoch."""
+        count = self._counts[name] = _Count()
+        for step in steps:
+            count.step(step, (_NO_EPOCH, 0), 0)
 
-    @property
-    def _regular(self) -> int:
-        """How far the next row would have stood from the last of an epoch: a last one out of step ends its epoch."""
-        return self._apart[0] if self._apart and self._apart[0] == self._apart[-1] else 1
+    def evaluated(self, raw: int, name: str) -> int:
+        """The step of an evaluation that states a count: the training's, unless its batches are counted."""
+        self.named(name)
+        count = self._counts.get(name)
+        step = raw + count.offset if count else raw
+        if self.step is not None:
+            first = self._evaluated is None
+            before = self.step if self._evaluated is None else min(self._evaluated, self.step)
+            self._evaluated = self.step
+            if step < before and (not first or 2 * step < before):
+                return self.step
+        self.step = max(step, self.step or 0)
+        return step
+
+    def epoch_has(self, steps: int) -> None:
+        """The log says how many steps an epoch has."""
+        self._length = steps
 
     def iterated(self, iteration: int, total: int, epoch: int | None) -> int:
         """The step of a record that counts iterations within an epoch: completed ones are added."""
@@ -101,12 +152,22 @@ class Clock:
         if epoch is not None:
             self.turned(epoch)
             done = max(done, epoch - (self._first_epoch or 0))
+        self._pass = (epoch, iteration, total)
         self._per_epoch = max(total, self._per_epoch)
         self._note(Axis(f"epoch x {self._per_epoch} + iteration" if epoch is not None else "iteration", "step"))
         if self._counts_samples(iteration) and self.axis is not None:
             self.axis = Axis(self.axis.name.replace("iteration", "sample"), "sample")
         self.step = done * self._per_epoch + iteration
         return self.step
+
+    def passes_again(self, iteration: int, total: int, epoch: int) -> bool:
+        """Whether iterations out of another total begin in an epoch whose own were done: a pass over other data."""
+        of, last, whole = self._pass
+        done = whole and max(last + max(self._apart, 1), last / _FINISHED) >= whole
+        again = epoch == of and total != whole and bool(done)
+        if epoch == of and total == whole and iteration > last:
+            self._apart = iteration - last
+        return again
 
     def _counts_samples(self, count: int) -> bool:
         """Whether the counts are multiples of the first one, a batch's samples: 64, 6464, 12864 of 60000."""

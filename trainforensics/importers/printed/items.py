@@ -15,7 +15,7 @@ _STEPS = (
      "total_step", "total_iter", "total_iteration", "total_timesteps", "num_timesteps", "timesteps_total"),
     ("step", "steps", "train_step", "training_step", "current_step", "optimizer_step", "update_step", "step_num", "s"),
     ("iteration", "iter", "iterations", "iters", "it", "itr", "iter_num", "meta_iter", "meta_iteration", "meta_step",
-     "outer_iter", "outer_step"),
+     "outer_iter", "outer_step", "training_iteration"),
     ("num_updates", "n_updates", "nupdates", "updates", "update", "num_update", "up."),
     ("tick",),
     ("batch", "ba", "batches", "minibatch", "mb", "batch_idx", "batch_index"),
@@ -26,10 +26,15 @@ _STEPS = (
     ("counter",),
 )  # fmt: skip
 STEP_TRUST = {name: trust for trust, names in enumerate(_STEPS) for name in names}
+# "total_train_updates", "total num timesteps"
+_SUM_OF_COUNTS = re.compile(
+    r"(?:(?:train|training|num|n|env|agent|optimizer|gradient)_)*(?:total|global|cumulative|overall)"
+    r"(?:_(?:train|training|num|n|env|agent|optimizer|gradient))*_(?:step|iter(?:ation)?|update|timestep|episode)s?"
+)
 # Words for a part of the data, and whether it is held out.
 SPLITS = {"train": False, "training": False} | dict.fromkeys(
-    ("test", "testing", "val", "valid", "validation", "validate", "validating", "eval", "evaluate", "evaluation",
-     "evaluating", "dev", "cv"), True,
+    ("test", "testing", "val", "vali", "valid", "validation", "validate", "validating", "eval", "evaluate",
+     "evaluation", "evaluating", "dev", "cv"), True,
 )  # fmt: skip
 
 _SEPARATOR = re.compile(
@@ -55,6 +60,13 @@ _UNIT_BEHIND = re.compile(r"%?\s*([A-Za-z][\w/%]*(?: [A-Za-z/][\w/]*){0,2})(?=\s
 _IN_NAME, _NAME_CLOSES = re.compile(r"\w \([A-Za-z][A-Za-z ]*$"), re.compile(r"\)\s?[:=]")  # "reward (last 10): 2.5"
 _NORM = re.compile(r"(?:(?<=\s)|^)\|{1,2}\w+\|{1,2}$")  # "|g|=0.5"
 _IN_LIST = re.compile(r"[\s,()\[]*$")
+
+
+def trust_of(name: str) -> int | None:
+    """How little a count of this name is trusted, 0 the most; None for what is no count of steps."""
+    found = STEP_TRUST.get(name)
+    return 0 if found is None and _SUM_OF_COUNTS.fullmatch(name) else found
+
 
 Kind = Literal["step", "epoch", "inner", "rank", "piece", "value", "average"]
 
@@ -182,7 +194,7 @@ def _behind(first: Item, second: Item, line: str, end: int) -> None:
     """A number in brackets behind another: its average, "0.5 (0.6)", or only another way to say it, "47GiB(59%)"."""
     between = line[first.end : second.start].strip(" (")
     plain = not between and second.end == end and line[end : end + 1] == ")" and line[second.start] != "+"
-    second.said = True
+    second.said, second.held_out = True, first.held_out
     if plain and not first.share and first.name:
         second.name, second.kind = first.name, "average"
     else:

@@ -97,4 +97,4 @@ class Order:
 
 
 def _results(shape: Shape) -> set[str]:
-    return {name for name in shape.names if roles.resolve(name).role in RESULT_ROLES}
+    return {name for name in shape.names if roles.resolve(name).role in RESULT_ROLES} or set(shape.names)

@@ -104,9 +104,9 @@ class Collector:
             self.ranked = len(np.unique(ranks)) > 1 and (
                 not shape.of_several or len(np.unique(np.stack([step, ranks]), axis=1).T) > len(np.unique(step))
             )
-        groups = _groups(step, ranks if self.ranked else None, shape.plain)
+        groups = _groups(step, ranks if self.ranked else None, shape.stated)
         for group, name in shape.values:
-            label = f"val/{name}" if shape.validation and not says_validation(name) else name
+            label = f"{shape.split}/{name}" if shape.validation and not says_validation(name) else name
             value, state, bad = numbers(columns[group - 1])
             self._bad += len(bad)
             self._example = self._example or (f"{name} {bad[0]}" if bad else "")
@@ -122,7 +122,7 @@ class Collector:
                 )
 
 
-def _groups(step: _Ints, ranks: _Ints | None, plain: bool) -> list[tuple[int | None, int, NDArray[np.bool_]]]:
+def _groups(step: _Ints, ranks: _Ints | None, stated: bool) -> list[tuple[int | None, int, NDArray[np.bool_]]]:
     """Rank, number of the engine, and mask of rows that belong together.
 
     Two engines (an actor and its critic) may log the same names at the same steps, one behind the other.
@@ -133,7 +133,7 @@ def _groups(step: _Ints, ranks: _Ints | None, plain: bool) -> list[tuple[int | N
     begins = np.flatnonzero(np.diff(step, prepend=step[0] - 1))
     lengths = np.diff(np.append(begins, len(step)))
     usual = int(np.median(lengths))
-    if not plain or not 2 <= usual <= _MOST_ENGINES or len(begins) < 2 or np.mean(lengths == usual) < _REGULAR:
+    if not stated or not 2 <= usual <= _MOST_ENGINES or len(begins) < 2 or np.mean(lengths == usual) < _REGULAR:
         return [(None, 1, every)]
     place = np.arange(len(step)) - np.repeat(begins, lengths)
     return [(None, engine + 1, place == engine) for engine in range(usual)]

@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 from trainforensics.importers.base import Config, Record, Source, naive_times
+from trainforensics.importers.printed.ahead import ENOUGH_BARE, Ahead
 from trainforensics.importers.printed.bars import PLAIN_BAR, Bar, endless_bar, find_bar, worded_bar
-from trainforensics.importers.printed.clock import Clock
+from trainforensics.importers.printed.clock import Clock, is_global
 from trainforensics.importers.printed.happenings import Happenings
-from trainforensics.importers.printed.items import SPLITS
 from trainforensics.importers.printed.pace import Order, Pace
 from trainforensics.importers.printed.points import Collector
+from trainforensics.importers.printed.sections import heading, under_evaluation
 from trainforensics.importers.printed.settings import settings_of
-from trainforensics.importers.printed.shapes import COUNTED_RESULT, Shape, learn
+from trainforensics.importers.printed.shapes import COUNTED_RESULT, NAME_AND_NUMBER, Shape, learn
 from trainforensics.importers.printed.tables import Tables
 from trainforensics.importers.printed.text import Listing, pieces, plain, records_of
 from trainforensics.importers.printed.tokens import LARGEST_COUNT, count_of, prefix_of, whole_number
@@ -29,22 +29,24 @@ from trainforensics.model import Event
 _WORDS = (
     "step", "iter", "epoch", "batch", "update", "s:", "train", "test", "val", "[", "loss", "acc", "ppl", "perplexity",
     "bpb", "bpc", "score", "rew", "norm", "error", "mse", "nll", "entropy", "cost", "episode", "up.", "@", "sec",
-    "time", " l=", "it ", "it:", "round", "gen", "tick", "i=", "rate",
+    "time", " l=", "it ", "it:", "round", "gen", "tick", "i=", "rate", "iou", "dice", "psnr", "ssim", "bleu", "auc",
+    "map", "f1", "recall", "precision", "ndcg", "mrr", "wer", "cer", "fid", "rmse", "top", "rank-",
 )  # fmt: skip
 _HINT = re.compile(
     r"(?:step|iter|ation|epoch|episode|batch|update|\bs|train|test|val|ba|it|\bup\.)s?['\"]?(?:\([a-z]+\))?[\s:=\[(#]{0,6}\d"
-    r"|(?:loss|acc|ppl|perplexity|bp[bc]|score|reward|norm|error|mse|nll|entropy|cost|psnr|ssim|@\d)\w*['\"]?[\s:=(\[]{1,6}['\"]?[-+\d.ni]"
+    r"|(?:loss|acc|ppl|perplexity|bp[bc]|score|reward|norm|error|mse|nll|entropy|cost|psnr|ssim|bleu|dice|@\d"
+    r"|\b(?:m?iou|map|f1|top-?\d|rank-\d|auc|recall|precision|ndcg|mrr|wer|cer|fid|rmse)\b)\w*['\"]?[\s:=(\[]{1,6}['\"]?[-+\d.ni]"
     r"|\b(?:round|gen|generation|tick)\s?[:=]?\s*\d|^\s*\[\d+[\],]|^\s*\d+:\s+[-+\d.]|[a-z_)]\s?[:=]\s?[-+]?\d.*[a-z_)]\s?[:=]\s?[-+]?\d"
+    r"|\{'[\w/. -]+':\s"
 )
-# What lines of unknown names begin with if they are records: "gd step 5 |", "it   20  total", "i=5 ".
-_LEADS = re.compile(
-    r"(?i:.{0,60}?\b(?:step|iter(?:ation)?|it|itr|epoch|round|gen(?:eration)?|tick|update|episode)\b|\s*[it](?==))"
+# What lines of unknown names hold if they are records: "gd step 5 |", "it   20  total", "i=5 ", "| Steps = 100".
+_COUNTS = re.compile(
+    r"(?i:\b(?:steps?|iter(?:ation)?s?|it|itr|epochs?|rounds?|gen(?:eration)?|tick|updates?|episodes?)\b|^\s*[it](?==))"
     r"\s*[:=#\[(]{0,2}\s*\d"
 )
 _SUMMARY_BEGINS = re.compile(r"\*{3,}\s*(?:train|eval|predict|test) metrics")
 _OPEN_DICTIONARY = re.compile(r"\{['\"][\w/ .@-]+['\"]:\s[^{}]*,\s*$")
 _LABELLED = re.compile(r"\s*[^\s\d:][^:]{0,60}:\s+[-+]?\d")
-_HEADING = re.compile(r"\W*([A-Za-z]+)(?: [A-Za-z]+){0,2}\s*:\W*")  # "Test Error:"
 _LONGEST_DICTIONARY = 100  # lines
 _SUMMARY_LINE = re.compile(r"\s+\w+\s+=\s")
 _LONGEST_LEAD = 120  # of what stands before a record
@@ -52,10 +54,6 @@ _NOT_RECORDS = ("wandb:", "Averaged stats")
 _CONTINUED = re.compile(r"Continuing training from global step (\d+)")
 _LONGEST_IDLE = 400
 _MOST_SHAPES, _MOST_FRONT, _MOST_UNKNOWN = 400, 8, 20_000
-_ENOUGH, _ENOUGH_BARE = 3, 10  # lines whose count rises; of those that hold nothing but it and a number
-_RISES = 2
-_TRIED = 60  # lines from which it is judged which of two counts tells rows apart
-_APART = 1.25
 _NUMBERS = re.compile(r"\d+")
 _PERCENT = re.compile(r"\d{1,3}$")
 _FINISHED = 0.95  # of a bar that begins again: the next epoch
@@ -109,11 +107,11 @@ class Reader:
     _open_at: int = -1  # the number of the first of them
     _in_summary: bool = False
     _repeated: bool = False  # the next record was printed before
-    _lines: list[str] = field(default_factory=list)  # of the block, of which the first has this number
-    _first: int = 0
+    _lines: Ahead = field(default_factory=Ahead)  # of the block
     _missing: set[frozenset[str]] = field(default_factory=set)
     _unread: Unread = field(default_factory=Unread)
-    _heading: str = ""  # of the line under it
+    _split: str = ""  # the held-out data that came first
+    _evaluating: bool = False  # under the heading of an evaluation
 
     def __post_init__(self) -> None:
         self._happenings = Happenings(self.source.label)
@@ -125,9 +123,9 @@ class Reader:
         """The records of a block of whole lines, of which the first has the number `line`."""
         front, alert = self._front, True
         self.begins = []
-        self._lines = plain(text).split("\n")
-        self._first = line
-        for number, whole in enumerate(self._lines, line):
+        lines = plain(text).split("\n")
+        self._lines = Ahead(lines, line)
+        for number, whole in enumerate(lines, line):
             self.begins.append(self._seq)
             for shape in () if alert else front:  # a further row of a plain shape; the clock is told later
                 found = shape.pattern.match(whole)
@@ -155,7 +153,7 @@ class Reader:
         """Whether a line says nothing: it differs in its numbers alone from one that said nothing."""
         if len(line) > _LONGEST_IDLE or "%|" in line or (kind := _NUMBERS.sub("#", line)) not in self._idle:
             return False
-        if (self._header or self._heading or self._open or self._listing.inside or self._in_summary
+        if (self._header or self._evaluating or self._open or self._listing.inside or self._in_summary
                 or self._tables.open or self._happenings.traces):  # fmt: skip
             return False
         self._unread.again(kind)
@@ -190,21 +188,31 @@ class Reader:
         if shape is not None and shape.rows:
             self.records += 1
             self._waiting = None
-            self._header = self._heading = ""
+            self._header = ""
             if abs(step := whole_number(shape.rows[-1][shape.step - 1])) < LARGEST_COUNT:
                 self.clock.declared(step, shape.step_name)
 
     def _line(self, line: str, number: int) -> None:
         while line and not line.isspace():
             line = self._begin(line, number)
+        if self._front and self.clock.epoch is not None:
+            self._mind_epochs()
+
+    def _mind_epochs(self) -> None:
+        """The log has begun to say epochs: counts may start again with each, so their rows are thought about from now.
+
+        Those taken so far are told to the clock one by one.
+        """
+        for shape in self._front:
+            if not is_global(shape.step_name) and (steps := shape.counts()) is not None:
+                shape.steps, shape.plain = steps, False
+                self.clock.before_epochs(steps, shape.step_name)
+        self._front[:] = [shape for shape in self._front if shape.plain]
 
     def _begin(self, line: str, number: int) -> str:
         """Read what a line begins with; what is left of it."""
-        if self._heading:
-            heading, self._heading = self._heading, ""
-            under = learn(said := f"{heading}: {line.lstrip()}", counted=self.clock.step is not None)
-            if isinstance(under, Shape) and under.values and not under.counted:
-                line = said
+        if self._evaluating:
+            line = self._under_evaluation(line)
         at = line.find("%|")
         if at >= 0 and (found := PLAIN_BAR.match(line)) is not None:
             self._bar(Bar(0, 0, count_of(found[1]), count_of(found[2])))
@@ -220,6 +228,18 @@ class Reader:
                 self._take(shape, found.groups(), number)
                 return line[found.end() :]
         return self._other(line, number)
+
+    def _under_evaluation(self, line: str) -> str:
+        """A line under the heading of an evaluation, as one of it; what the training prints too ends the evaluation."""
+        known = next((shape for shape in self._shapes if shape.pattern.match(line)), None)
+        as_it_is = known or learn(line, counted=True)
+        if isinstance(as_it_is, Shape) and (not as_it_is.values or as_it_is.validation or as_it_is.counted):
+            return line
+        if known is not None and known.training:
+            self._evaluating = False
+            return line
+        said = under_evaluation(line)
+        return said if isinstance(learn(said, counted=True), Shape) else line
 
     def _bar_line(self, line: str, bar: Bar, number: int) -> None:
         """A progress bar with what stands before and behind it."""
@@ -273,10 +293,11 @@ class Reader:
 
     def _text(self, line: str, number: int) -> None:
         """What a line that is no record says of events and settings, and of the line under it."""
-        if (title := _HEADING.fullmatch(line)) is not None and SPLITS.get(title[1].lower()):
-            self._heading = title[1]
-            return
-        idle = not (self._header or self._undecided or self._in_summary or len(line) > _LONGEST_IDLE)
+        announced = heading(line) if self.records else None
+        self._evaluating = self._evaluating if announced is None else announced
+        idle = announced is None and not (
+            self._header or self._undecided or self._in_summary or len(line) > _LONGEST_IDLE
+        )
         self._events += self._happenings.look(line, number, self.clock.here)
         if (not self.records or "=" in line or " .." in line) and (stated := settings_of(line, len(self._settings))):
             self._settings = {**stated, **self._settings}
@@ -303,7 +324,8 @@ class Reader:
         if skeleton in self._unknown:
             return None
         learned = learn(line, header=self._header, counted=self.clock.step is not None)
-        if not self._header and not isinstance(learned, int):
+        bare = COUNTED_RESULT.match(line, prefix_of(line).end)
+        if (bare or not self._header) and not isinstance(learned, int):
             learned = self._doubtful(line, number, learned)
         if isinstance(learned, int) and 0 < learned < len(line):
             first, *others = records_of(line, learned)
@@ -311,19 +333,19 @@ class Reader:
                 self._line(record, number)
             return others[-1]
         may_set = isinstance(learned, Shape) and (learned.setting or (not learned.values and _ASSIGNMENT.match(line)))
-        if isinstance(learned, Shape) and may_set and not self._recurs(learned, number, len(self._lines), 2):
+        if isinstance(learned, Shape) and may_set and not self._lines.recurs(learned, number, 2, far=True):
             learned = None
         if not isinstance(learned, Shape):
             if len(self._unknown) < _MOST_UNKNOWN and not self._undecided:
                 self._unknown.add(skeleton)
             return None
-        if learned.step and learned.epoch and self._stands_still(learned, number):
-            learned.step, learned.step_name = 0, ""
-        if learned.total and not learned.epoch and self._counts_epochs(learned, number):
+        if learned.step and learned.epoch and self._lines.stands_still(learned, number):
+            learned.step, learned.step_name, learned.length = 0, "", learned.step
+        if learned.total and not learned.epoch and self._lines.counts_epochs(learned, number):
             learned.part_share()
         if learned.rival and learned.plain:
             finer = learn(line, header=self._header, distrust=True)
-            if isinstance(finer, Shape) and self._tells_apart(finer.step_name, learned.step_name, number):
+            if isinstance(finer, Shape) and self._lines.tells_apart(finer.step_name, learned.step_name, number):
                 learned = finer
         self._add(learned)
         return line
@@ -331,65 +353,21 @@ class Reader:
     def _doubtful(self, line: str, number: int, learned: Shape | None) -> Shape | None:
         """The shape of a line that is a record only if others like it follow, and their count rises."""
         counted = COUNTED_RESULT.match(line, prefix_of(line).end)
-        if counted is None and (_LEADS.match(line) is None or (learned and learned.counted)):
+        lone = self.clock.step is not None and NAME_AND_NUMBER.match(line)
+        if counted is None and ((learned and learned.counted) or not ("{'" in line or lone or _COUNTS.search(line))):
             return learned
         shape = learn(line, trust=True)
-        if not (isinstance(shape, Shape) and shape.step):
+        if not isinstance(shape, Shape):
             return learned
         if counted is None:
-            found = self._recurs(shape, number)
+            found = (self._lines.recurs if shape.counted else self._lines.repeats)(shape, number)
         elif counted["bare"]:
-            found = not self.records and self._recurs(shape, number, _TRIED, _ENOUGH_BARE)
+            found = not self.records and self._lines.recurs(shape, number, ENOUGH_BARE)
         else:
             told = whole_number(counted["count"]) == self.clock.step
-            found = told or self._recurs(shape, number, len(self._lines), 2)
-        self._undecided = not found and number - self._first > len(self._lines) - _TRIED
+            found = told or self._lines.recurs(shape, number, 2, far=True)
+        self._undecided = not found and self._lines.ends_before(number)
         return shape if found else learned
-
-    def _counts_epochs(self, shape: Shape, number: int) -> bool:
-        """Whether the second of the numbers "0/1900" rises line by line, and the first as it begins anew."""
-        place = shape.step or shape.inner
-        if shape.total != place + 1:
-            return False
-        lines = self._lines[number - self._first :][:_TRIED]
-        found = [match for line in lines for piece in pieces(line) if (match := shape.pattern.match(piece))]
-        pairs = [(whole_number(match[place]), whole_number(match[place + 1])) for match in found]
-        rises = [one[0] == two[0] and one[1] < two[1] for one, two in pairwise(pairs)]
-        return sum(rises) >= _RISES and all(
-            rose or one[0] < two[0] for rose, (one, two) in zip(rises, pairwise(pairs), strict=True)
-        )
-
-    def _recurs(self, shape: Shape, number: int, tried: int = _TRIED, enough: int = _ENOUGH) -> bool:
-        """Whether lines of a shape follow the one of a number, and their count rises."""
-        counts: list[int] = []
-        for line in self._lines[number - self._first :][:tried]:
-            for piece in pieces(line):
-                if (found := shape.pattern.match(piece)) is not None:
-                    counts.append(whole_number(found[shape.step or shape.inner or shape.epoch]))
-                    if len(counts) > 1 and counts[-1] <= counts[-2]:
-                        return False
-                    if len(counts) == enough:
-                        return True
-        return False
-
-    def _stands_still(self, shape: Shape, number: int) -> bool:
-        """Whether a count is the same epoch after epoch, so that it says how many steps an epoch had."""
-        lines = self._lines[number - self._first :][:_TRIED]
-        found = [match for line in lines for piece in pieces(line) if (match := shape.pattern.match(piece))]
-        epochs = {match[shape.epoch] for match in found}
-        return len(epochs) == len(found) > 1 == len({match[shape.step] for match in found})
-
-    def _tells_apart(self, finer: str, coarse: str, number: int) -> bool:
-        """Whether lines that share one of their counts are told apart by the other, from the line of a number on."""
-        one, other = (re.compile(rf"(?<!\w){re.escape(name)}[\s:=\[(#]*(\d+)") for name in (finer, coarse))
-        lines = self._lines[number - self._first :][:_TRIED]
-        pairs = [
-            (whole_number(a[1]), whole_number(b[1]))
-            for line in lines
-            if (a := one.search(line)) and (b := other.search(line))
-        ]
-        fine = [pair[0] for pair in pairs]
-        return fine == sorted(set(fine)) and len(fine) > _APART * len({pair[1] for pair in pairs})
 
     def _add(self, shape: Shape) -> None:
         self._listing.over, self._listing.inside = True, False
@@ -397,7 +375,15 @@ class Reader:
         if shape.epoch and not (shape.step or shape.inner or shape.validation):
             finer = {name for known in self._known if known.step or known.inner for name in known.names}
             shape.rename({name: f"epoch/{name}" for name in finer})
+        if shape.validation and self._split == shape.split:
+            shape.split = "val"  # the only held-out data so far
+        elif shape.validation and not self._split:
+            self._split, shape.split = shape.split, "val"
+        elif shape.validation:
+            own = {name: f"{shape.split}/{name[4:]}" for name in shape.names if name.startswith("val/")}
+            shape.rename(own)
         self._known.append(shape)
+        shape.plain &= not shape.validation and (self.clock.epoch is None or is_global(shape.step_name))
         if shape.plain and len(self._front) < _MOST_FRONT:
             self._front.append(shape)
         self._shapes.insert(0, shape)
@@ -414,8 +400,11 @@ class Reader:
         if self._repeated:
             self._repeated = False
             return
+        shape = self._of_pass(shape, groups)
         step = self._step(shape, groups, line)
         if shape.counted:
+            self._evaluating &= not shape.training
+            self._evaluating = self._evaluating if shape.values else shape.validation
             self._header = "" if shape.values else shape.step_name or "epoch"
         if step is None:
             return
@@ -429,6 +418,18 @@ class Reader:
         if shape.dictionary and not shape.step:
             self._pace.note(shape)
         self._miss(shape, step, line)
+
+    def _of_pass(self, shape: Shape, groups: tuple[str | None, ...]) -> Shape:
+        """The shape, or its like for evaluations where the same words count a second pass after the epoch's."""
+        if not (shape.inner and shape.epoch) or shape.validation:
+            return shape
+        count, total, epoch = (count_of(groups[group - 1]) for group in (shape.inner, shape.total, shape.epoch))
+        if not self.clock.passes_again(count, total, epoch):
+            return shape
+        if shape.evaluating is None:
+            shape.evaluating = shape.of_evaluations()
+            self._known.append(shape.evaluating)
+        return shape.evaluating
 
     def _append(self, shape: Shape, groups: tuple[str | None, ...], step: int, *, again: bool) -> None:
         """Add a row. `again`: progress that is written again and again, of which the last row of a step counts."""
@@ -447,6 +448,8 @@ class Reader:
         epoch = count_of(groups[shape.epoch - 1]) if shape.epoch else None
         piece = count_of(groups[shape.piece - 1]) if shape.piece else 0
         total = count_of(groups[shape.total - 1]) if shape.total else 0
+        if shape.length:
+            self.clock.epoch_has(count_of(groups[shape.length - 1]))
         if shape.step:
             total = 0 if shape.inner else total
             self._stated = line
@@ -454,6 +457,8 @@ class Reader:
             if shape.plain and abs(whole_number(step)) == LARGEST_COUNT:
                 self.clock.named(shape.step_name)
                 return self.clock.step or 0  # what its rows have instead is decided with the others
+            if shape.validation:
+                return self.clock.evaluated(count_of(step), shape.step_name)
             return self.clock.declared(count_of(step), shape.step_name, epoch, total, piece)
         if shape.bar:
             done = not shape.inner or count_of(groups[shape.inner - 1]) == total
@@ -473,8 +478,9 @@ class Reader:
             if self._stated + 1 in {line, self._open_at} and not self._bars:
                 return self.clock.step or 0
             return self._printed_step(shape)
-        if self.clock.by_epoch and self.clock.epoch is not None:
-            return self.clock.of_epoch(self.clock.epoch)
+        epoch = self.clock.epoch if self.clock.by_epoch else None
+        if epoch is not None and not (shape.training and self._lines.several_an_epoch(shape, line)):
+            return self.clock.of_epoch(epoch)
         return self.clock.row() if shape.training and self.clock.by_row else self.clock.step or 0
 
     def _printed_step(self, shape: Shape) -> int:

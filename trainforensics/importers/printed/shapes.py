@@ -6,18 +6,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal
 
 from trainforensics import roles
 from trainforensics.importers.printed.clock import is_global
 from trainforensics.importers.printed.expressions import expression, with_words
-from trainforensics.importers.printed.items import SPLITS, STEP_TRUST, Item, find_items
-from trainforensics.importers.printed.tokens import TIME, Prefix, prefix_of
+from trainforensics.importers.printed.items import SPLITS, STEP_TRUST, Item, find_items, trust_of
+from trainforensics.importers.printed.tokens import LARGEST_COUNT, TIME, Prefix, prefix_of, whole_number
 from trainforensics.importers.rows.axes import says_validation
 
-_EPOCHS = frozenset({"epoch", "epochs", "ep", "ep.", "pass"})
+_EPOCHS = frozenset({"epoch", "epochs", "ep", "ep.", "epo", "pass"})
 _EPOCHS_AND_EPISODES = frozenset({"epch", "epoch"})  # beside these "ep" counts episodes
 # What may stand before the name of a step or an epoch: "completed step: 5", "validation loss at iteration 1000".
 _BEFORE_STEP = frozenset(SPLITS) | {
@@ -26,6 +26,8 @@ _BEFORE_STEP = frozenset(SPLITS) | {
     "learning", "to", "in", "saving", "dict", "summary",
 }  # fmt: skip
 _SYMBOLS_OF_COUNT = frozenset({"t", "i"})
+# What of an epoch is done: "Process 100/3161 ..., epoch 0".
+_OF_DATA = frozenset({"process", "processed", "processing", "progress"})
 _RANK_OF_SEVERAL = "rank of"  # "(0/4)": a rank if the same step comes from several
 _RANKS = frozenset({"rank", "global_rank", "dp_rank", "worker", "rank_of"})
 _RATE = re.compile(r"0?\.\d+(?:e-\d+)?|\d(?:\.\d+)?e-\d+")
@@ -36,7 +38,11 @@ _SUMMARY = frozenset({"train_runtime", "train_samples_per_second"})
 _TRAINED = frozenset({"train_loss", "reward"})
 RESULT_ROLES = frozenset({"train_loss", "val_loss", "val_metric", "grad_norm", "reward"})
 
-_SAYS_HELD_OUT = re.compile(r"\b(?:valid|validation|eval|evaluation|test)\b(?!_)", re.IGNORECASE)
+_SAYS_HELD_OUT = re.compile(
+    r"\b(?:valid|validation|eval|evaluation|test)\b(?!_)|\[(?:val|dev|testing)\]", re.IGNORECASE
+)
+_OF_TEST = re.compile(r"\btest(?:ing)?\b", re.IGNORECASE)
+_SPLIT_BEHIND = re.compile(r"(.+)[ /](\w+)")
 _SPLIT_LEAD = re.compile(r"(\w+) (?=\S*/)")  # "Train loss/train/total"
 _CHANGE = re.compile(r"\s*-+>\s*$")  # "improved: 8.1 --> 5.4"
 _TAGGED = re.compile(r"\w+[_\d]\w*")
@@ -64,6 +70,7 @@ _LEVELLED = re.compile(r"\b(?:INFO|DEBUG|WARNING|NOTICE)\W*$")
 _LOGGER = re.compile(r"[a-z_][\w.]*(?<!ing)(?<!ed)")
 _SETTINGS = re.compile(r"\s*(?:\w+\s*[:=]\s*)?\w*(?:Namespace|Arguments|Args|Config)\(")
 _PATH = re.compile(r"\s/\w")
+_OF_LOSSES = re.compile(r"\s*(loss|losses)\b\W*", re.IGNORECASE)
 _QUOTED = re.compile(r"\s*[\"']\w+[\"']\s*:")  # a line of a document: `"score": 0.5`
 # A count between a result and its name, or before a number alone on its line: "Train loss 5 0.25", "5:\t0.25".
 COUNTED_RESULT = re.compile(
@@ -71,6 +78,8 @@ COUNTED_RESULT = re.compile(
     r"[-+]?\d+\.\d+(?:e[-+]?\d+)?(?!\S)",
     re.IGNORECASE,
 )
+# An identifier and its value alone on a line: "gen_loss_GAN 2.5".
+NAME_AND_NUMBER = re.compile(r"\s*[A-Za-z]+(?:_[A-Za-z\d]+)+\s+[-+]?\d+\.\d+(?:e[-+]?\d+)?\s*$")
 _IDENTIFIER = re.compile(r"[a-z]+(?:_[a-z]+)+")  # "train_loss 0.5" needs no mark between
 _AFTER = re.compile(r"(.+?) (?:after|at|for|in|of|on|@) (?:the )?(\w+)")  # "Cost after iteration 5: 0.5"
 _TITLED = re.compile(r"(?:[\w.-]+[ /]){1,3}(\w+)")  # "gd step 5", "main: opt iter 5"
@@ -93,9 +102,10 @@ class Shape:
     `values`: (group, series name) of the record's numbers; the other numbers are groups of its expression, 0 where it
     has none. `rival`: it holds a second count. `of_several`: the rank is a bare share, and may be none. `inner` counts
     iterations within an epoch, `total` says out of how many. `piece`: a part of an epoch's data whose steps are counted
-    anew. `bar`: it ends with the epoch, as Keras' bars do.
-    `dictionary`: a printed dictionary, which need not name its step. `plain`: its step needs no thought, and `steps`
-    stays empty. `used`: it had rows before the last flush.
+    anew. `length`: how many steps an epoch has. `bar`: it ends with the epoch, as Keras' bars do.
+    `dictionary`: a printed dictionary, which need not name its step. `stated`: it states its step and no epoch.
+    `plain`: its step needs no thought, and `steps` stays empty. `used`: it had rows before the last flush.
+    `split`: the held-out data that it is of. `evaluating`: the same kind, where its words are printed of such data too.
     """
 
     pattern: re.Pattern[str] = re.compile("")
@@ -104,9 +114,11 @@ class Shape:
     step_name: str = ""
     rival: bool = False
     epoch: int = 0
+    epoch_name: str = ""
     piece: int = 0
     inner: int = 0
     total: int = 0
+    length: int = 0
     time: int = 0
     rank: int = 0
     of_several: bool = False
@@ -115,12 +127,19 @@ class Shape:
     training: bool = False
     bar: bool = False
     summary: bool = False
+    stated: bool = False
     plain: bool = False
     used: bool = False
     rows: list[tuple[str | None, ...]] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)
     seqs: list[int] = field(default_factory=list)
+    split: str = "val"
+    evaluating: Shape | None = None
     _loose: re.Pattern[str] | None = None
+
+    def of_evaluations(self) -> Shape:
+        """The same kind of record, of held-out data, without rows."""
+        return replace(self, validation=True, training=False, plain=False, used=False, rows=[], steps=[], seqs=[])
 
     def match_with_words(self, line: str) -> re.Match[str] | None:
         """The match of a line that holds words where others hold numbers, though it says where the run stands."""
@@ -134,8 +153,13 @@ class Shape:
     def part_share(self) -> None:
         """Take "0/1900" as epoch and step, not as a step out of so many."""
         self.epoch = self.step or self.inner
-        self.step, self.inner, self.total, self.plain = self.epoch + 1, 0, 0, False
+        self.step, self.inner, self.total, self.stated, self.plain = self.epoch + 1, 0, 0, False, False
         self.step_name = self.step_name or "iteration"
+
+    def counts(self) -> list[int] | None:
+        """The steps that its rows state, None where one is beyond what can be counted."""
+        steps = [whole_number(row[self.step - 1]) for row in self.rows]
+        return None if any(abs(step) == LARGEST_COUNT for step in steps) else steps
 
     @property
     def names(self) -> frozenset[str]:
@@ -154,7 +178,8 @@ class Shape:
     @property
     def setting(self) -> bool:
         """Whether it may say how much is to be done rather than where the run stands: "steps: 1000"."""
-        return bool(self.step and not self.values) and self.step_name.lower() in {*_PLURAL, "batch"}
+        name = self.step_name or self.epoch_name
+        return self.counted and not self.values and name.lower() in {*_PLURAL, "batch"}
 
     @property
     def counted(self) -> bool:
@@ -192,6 +217,7 @@ def learn(
         return items if brace is None else None
     _end_sentences(items)
     if brace is not None:
+        _name_members(line, prefix.end, start, items)
         items = [*_counts_before(line, prefix.end, start), *items]
     if items and _LEVELLED.search(line, 0, start):
         _drop_logger(items[0])
@@ -207,6 +233,7 @@ def learn(
     _share_lead(items)
     _name_total(line, items)
     _part_splits(items)
+    _carry_splits(items)
     _part_evaluations(items)
     shape = Shape(dictionary=brace is not None)
     said_so = any(phrase in line for phrase in _HELD_OUT_PHRASES)
@@ -218,7 +245,7 @@ def learn(
             )
     shape.bar = not (items[0].name and items[0].share) and _KERAS.match(line, start) is not None
     _classify(shape, line, items, start, -1 if distrust else 1)
-    if header and shape.step_name not in {"", header}:
+    if header not in {"", "epoch"} and shape.step_name not in {"", header}:
         _take_back_step(shape, items)
     _number_groups(shape, items, prefix)
     shape.summary = shape.dictionary and bool(shape.names & _SUMMARY)
@@ -229,11 +256,18 @@ def learn(
         or (trust and _may_be_record(shape, line, items, end))
     ):
         return None
-    shape.training = not shape.validation and any(roles.resolve(name).role in _TRAINED for name in shape.names)
+    trained = any(roles.resolve(name).role in _TRAINED for name in shape.names)
+    shape.training = not shape.validation and (trained or (trust and shape.dictionary))
     within = shape.epoch and not is_global(shape.step_name)
-    shape.plain = bool(shape.step and shape.values) and not (within or shape.dictionary or bar)
+    if shape.validation and _OF_TEST.search(line, 0, _first_value(items)):
+        shape.split = "test"
+    shape.stated = shape.plain = bool(shape.step and shape.values) and not (within or shape.dictionary or bar)
     shape.pattern = expression(line, prefix, items, prefix.end if brace else start, end, whole=brace is None)
     return shape if shape.pattern.match(line) else None
+
+
+def _first_value(items: Sequence[Item]) -> int:
+    return next((item.start for item in items if item.kind == "value"), items[-1].start)
 
 
 def _dictionary(line: str, start: int) -> tuple[int, int] | None:
@@ -309,7 +343,7 @@ def _classify(shape: Shape, line: str, items: Sequence[Item], start: int, order:
             seen.add(item.name)
     shape.validation |= bool(_HELD_OUT_NAMES & seen)
     values = [item for item in items if item.kind in {"value", "average"} and not item.skipped]
-    shape.validation |= bool(values) and all(item.held_out for item in values)
+    shape.validation |= bool(values) and all(item.held_out or says_validation(item.name) for item in values)
     shape.step_name = "" if step is None else step.name
 
 
@@ -317,6 +351,13 @@ def _counts_before(line: str, start: int, end: int) -> list[Item]:
     """The numbers before a dictionary where one of them counts: "step 5: {'loss': 2.5}"."""
     items = find_items(line, start, end)
     return items if isinstance(items, list) and any(_is_count(item.name) for item in items) else []
+
+
+def _name_members(line: str, start: int, end: int, items: Sequence[Item]) -> None:
+    """What stands before a dictionary of losses is said of its members: "Losses {'ner': 2.5}"."""
+    if (found := _OF_LOSSES.fullmatch(line, start, end)) is not None:
+        for item in items:
+            item.name = f"{found[1]}/{item.name}" if item.name else ""
 
 
 def _uncover_count(line: str, first: Item) -> None:
@@ -417,6 +458,7 @@ def _name_total(line: str, items: Sequence[Item]) -> None:
 
 def _part_splits(items: Sequence[Item]) -> None:
     """Tell numbers of held-out data from others of the same line; a split before a path says nothing new."""
+    _name_by_split(items)
     for item in items:
         found = _SPLIT_LEAD.match(item.name)
         if found and found[1].lower() in SPLITS:
@@ -426,13 +468,49 @@ def _part_splits(items: Sequence[Item]) -> None:
             item.name = f"val/{item.name}"
 
 
+def _name_by_split(items: Sequence[Item]) -> None:
+    """What a split measured is said of the one before it: "loss train: 0.5  eval: 0.75"."""
+    measured = ""
+    for item in items:
+        if (found := _SPLIT_BEHIND.fullmatch(item.name)) and found[2].lower() in SPLITS:
+            measured = found[1]
+        elif measured and item.name.lower() in SPLITS:
+            item.name = f"{item.name} {measured}"
+        else:
+            measured = ""
+
+
+def _carry_splits(items: Sequence[Item]) -> None:
+    """What follows an evaluation's number, and repeats a name, is of it too: "loss 0.5 acc 0.8 val_loss 0.75 acc 0.7".
+
+    In a line that holds nothing else every result is: "END valid top1: 0.5 top5: 0.75 loss: 2.5".
+    """
+    values = [item for item in items if item.name and not _is_count(item.name)]
+    lead = values[0].name.lower() if values else ""
+    own = " " in lead and says_validation(lead) and not any(_TRAIN.search(item.name) for item in values)
+    own = own and not any(lead.endswith(f" {item.name.lower()}") for item in values[1:])
+    seen: set[str] = set()
+    held_out, carried = False, ""
+    for item in values:
+        name = item.name
+        if item.kind == "average":
+            item.name = carried or name
+            continue
+        carried = ""
+        if says_validation(name) or _TRAIN.search(name):
+            held_out = not _TRAIN.search(name)
+        elif held_out and (name in seen or (own and (roles.resolve(name).role in RESULT_ROLES or _is_score(name)))):
+            item.held_out, item.name = True, (carried := f"val/{name}")
+        seen.add(name)
+
+
 def _part_evaluations(items: Sequence[Item]) -> None:
     """Where a line says how long inference took, or compares clusters with labels, its accuracy is an evaluation's."""
     if not any(_INFERENCE.fullmatch(item.name) or item.name.lower() in _CLUSTERED for item in items):
         return
     for item in items:
         role = roles.resolve(item.name).role if item.name else "none"
-        if role is None and roles.resolve(f"val/{item.name}").role == "val_metric" and not _TRAIN.search(item.name):
+        if role is None and _is_score(item.name) and not _TRAIN.search(item.name):
             item.held_out, item.name = True, f"val/{item.name}"
 
 
@@ -475,11 +553,13 @@ def _part(item: Item, after: Item | None, line: str, dictionary: bool) -> _Part:
     proper = head <= _BEFORE_STEP
     held_out = proper and any(SPLITS.get(word) for word in (*head, mode[1].lower() if mode else ""))
     names = (f"{folder}/{last}", joined, words[-1])
-    trust = min((STEP_TRUST[name] for name in names if name in STEP_TRUST), default=_NO_TRUST)
+    trust = min((found for name in names if (found := trust_of(name)) is not None), default=_NO_TRUST)
     whole = item.share or _WHOLE.fullmatch(line, item.start, item.end) is not None
     counted = after is not None and after.share and not after.name
     split = last in SPLITS
-    if item.share and (not item.name or (held_out and trust < _NO_TRUST) or (split and not counted)):
+    if item.share and (
+        not item.name or joined in _OF_DATA or (held_out and trust < _NO_TRUST) or (split and not counted)
+    ):
         return _Part("inner", held_out=held_out or SPLITS.get(last, False))
     if whole and not dictionary and proper and (words[-1] in _EPOCHS or (split and counted)):
         return _Part("epoch", held_out=held_out or SPLITS.get(last, False))
@@ -506,7 +586,7 @@ def _number_groups(shape: Shape, items: Sequence[Item], prefix: Prefix) -> None:
                 shape.step = group
                 shape.total = group + 1 if item.share else shape.total
             case "epoch":
-                shape.epoch = shape.epoch or group
+                shape.epoch, shape.epoch_name = shape.epoch or group, shape.epoch_name or item.name
             case "inner":
                 shape.inner = shape.inner or group
                 shape.total = shape.total or group + 1
@@ -531,7 +611,9 @@ def _is_record(
     """Whether what was found is a record: it says where the run stands or is a dictionary, and holds a known metric."""
     found = {roles.resolve(name).role for name in shape.names} - {None}
     if shape.dictionary:
-        return bool(found & RESULT_ROLES)
+        scores = (shape.counted or counted) and any(map(_is_score, shape.names))
+        shape.validation |= scores and RESULT_ROLES.isdisjoint(found) and not any(map(_TRAIN.search, shape.names))
+        return scores or not RESULT_ROLES.isdisjoint(found)
     kept = [item for item in items if not item.skipped] or [items[0]]
     lead = set(re.findall(r"\w+", _TIMES.sub("", line[span[0] : items[0].name_start]).lower()))
     tail = _words(line[items[-1].end : span[1]])
@@ -550,7 +632,7 @@ def _is_record(
     if aside and not _LEAD.issuperset(aside[1].lower().split()):
         return False
     starred = line[span[0] : first.name_start].strip(" \t") == "*"
-    if starred and any(roles.resolve(f"val/{name}").role == "val_metric" for name in shape.names):
+    if starred and any(map(_is_score, shape.names)):
         shape.validation = True
         return True
     result = counted and len(kept) == 1 and not tail and _HELD_OUT_RESULT.fullmatch(first.name)
@@ -571,7 +653,17 @@ def _holds_metric(shape: Shape, kept: Sequence[Item], found: Collection[str | No
     if shape.step_name.lower() in _PLURAL and not (shape.total or within):
         paths = any(item.said and "/" in item.name and _METRIC.search(item.name) for item in values)
         return paths or not RESULT_ROLES.isdisjoint(found)
-    return bool(found) or any(item.said and _METRIC.search(item.name) for item in values)
+    return bool(found) or any(_measures(shape, item) for item in values if item.said)
+
+
+def _measures(shape: Shape, item: Item) -> bool:
+    """Whether a name says that something was measured; in an evaluation's line every name does."""
+    return shape.validation or _METRIC.search(item.name) is not None or _is_score(item.name)
+
+
+def _is_score(name: str) -> bool:
+    """Whether a name is a metric once it is said to be of an evaluation."""
+    return roles.resolve(f"val/{name}").role == "val_metric"
 
 
 def _is_row(line: str, kept: Sequence[Item]) -> bool:
@@ -585,14 +677,19 @@ def _is_row(line: str, kept: Sequence[Item]) -> bool:
 
 
 def _may_be_record(shape: Shape, line: str, items: Sequence[Item], end: int) -> bool:
-    """Whether a line is its step and names with numbers, of which one at least has decimals and tells no time or size.
+    """Whether a line is its count and names with numbers, of which one at least has decimals and tells no time or size.
 
-    Its names say nothing; lines that follow must.
+    Its names say nothing; lines that follow must. The count leads, unless all numbers are said: "Loss=0.5 | Steps=5".
     """
     kept = [item for item in items if not item.skipped]
-    if not kept or kept[0].kind != "step" or shape.step_name.lower() in _NEVER_ALONE:
-        return False
     values = [item for item in kept if item.kind == "value"]
+    said = all(item.said for item in values)
+    if shape.dictionary or NAME_AND_NUMBER.match(line):
+        return any(_METRIC.search(item.name) and "." in line[item.start : item.end] for item in values)
+    if not shape.counted or not (kept[0].kind in {"step", "epoch"} or (said and all(item.said for item in kept))):
+        return False
+    if shape.step_name.lower() in _NEVER_ALONE and not said:
+        return False
     if (
         any(" " in item.name and not (item.said and item.apart) for item in values)
         or len(_words(line[items[-1].end : end])) > 2
@@ -615,7 +712,7 @@ def _tells_enough(
         return True
     if not RESULT_ROLES.isdisjoint(found):
         return roles.resolve(first.name).role in RESULT_ROLES or said
-    if any(roles.resolve(f"val/{name}").role == "val_metric" for name in shape.names):
+    if any(map(_is_score, shape.names)):
         shape.validation = not first.name.lower().startswith("train")
         return True
     return counted and said and len(shape.values) >= 2 and bool(found)

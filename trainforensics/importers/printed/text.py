@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 _ANSI = re.compile(r"\x1b(?:\[[\d;?]*[A-Za-z]|\][^\x07]*\x07|[()][A-Z0-9])")
 _NUMBERED = re.compile(r"\b(epoch|iteration|iter|step|episode|batch|update) #(\d)", re.IGNORECASE)  # "Epoch #3"
+_R_PRINT = re.compile(r'^\[1\] "(.*)"$', re.MULTILINE)
+_DOTTED = re.compile(r"\b(epoch|step)\.{2,} \((?=\d)", re.IGNORECASE)  # "Epoch... (3/20 | Loss: 0.5)"
+_BOTH = re.compile(r"\bepoch/(iter(?:ation)?|step|batch): (\d+)/(\d+)")  # "epoch/iter: 15/3999"
 _GLUED_RANK = re.compile(r"(?<=[^\n\r])(?=\[rank\d+\]:)")
 _BREAKS = re.compile(r"\r+|\x08+")
 _RECORD_BEGINS = re.compile(
@@ -28,6 +31,12 @@ def plain(text: str) -> str:
         text = _ANSI.sub("", text)
     if "\u2014" in text:
         text = text.replace(" \u2014 ", " - ")
+    if '[1] "' in text:
+        text = _R_PRINT.sub(r"\1", text)
+    if ".. (" in text:
+        text = _DOTTED.sub(r"\1 (", text)
+    if "epoch/" in text:
+        text = _BOTH.sub(r"epoch \2, \1 \3", text)
     if " #" in text:
         text = _NUMBERED.sub(r"\1  \2", text)
     return _GLUED_RANK.sub("\r", text) if "[rank" in text else text

@@ -50,19 +50,24 @@ _IN_BRACKETS = (
     rf"[^\]\[]*{TIME}[^\]\[]*",
     r"\d\d?[/-]\d\d?[ T][^\]\[]*",
     r"\d\d:\d\d:\d\d[^\]\[]*",
+    r"[IWEDC] \d{6} \d\d:\d\d:\d\d[^\]\[]*",  # Tornado, logzero
+    rf"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?{_MONTH} [ \d]\d \d\d:\d\d:\d\d \d{{4}}",  # ctime
     r"\d{4}-\d\d-\d\d[^\]\[]*",
     r"[^\]\[\s]*/[^\]\[\s]*:\d+",
     r"[^\]\[]*\.(?:py|cc|cpp|h|cu)\b[^\]\[]*",
     r"(?:global[_ ])?rank[_ :]*\d+[^\]\[]*",
     r"(?:default|gpu[_ :]*|cuda:)\d+",
     r"\d+(?=\]:)|\d+,\d+",
-    r"(?!\s*(?:global_)?(?:step|iter|epoch|batch))[\w.-]*[a-z][\w.-]*:\d+",  # torchrun's host and local rank
+    r"(?!\s*(?:global_)?(?:step|iter|epoch|batch))[\w.-]*[a-z][\w.-]*:\d+(?:/\d+)?",  # host and rank
 )
 _PREFIXES = (
     rf"\[\s*(?:{'|'.join(_IN_BRACKETS)})\s*\](?:<std(?:out|err)>)?:?",
     rf"{TIME} [\w.-]+ (?:kernel|(?!epoch|step|iter|batch)[\w./-]+\[\d+\]):(?=\s)",  # syslog: host and program
     rf"{TIME}\s*(?:[|,-](?=\s))?",
     r"\d\d/\d\d(?:/\d{4})? \d\d:\d\d:\d\d",
+    r"\d{4}-\d\d-\d\d[-_]\d\d[-:]\d\d(?:[-:]\d\d)?:?(?=\s)",
+    r"\d\d:\d\d:\d\d(?:[.,]\d+)?:(?=\s)",
+    rf"\d\d:\d\d:\d\d[.,]\d{{3}} \[[^\]\[]*\] {_LEVEL}\s+[\w.$]+ -(?=\s)",  # logback
     r"\d\d-\d\d-\d\d \d\d:\d\d:\d\d[.,]\d{3}\s*(?:-(?=\s))?",
     r"[IWEF]\d{4} \d\d:\d\d:\d\d[\d.]*\s+\d+ [\w./-]+:\d+\]",  # glog
     r"\([\w./]+\.py:? \d+\):?",

@@ -48,6 +48,8 @@ _FORMATS = tuple(
         ("Evaluating ", r"\[ITER (\d+)\] Evaluating (\w+): L1 (\S+) PSNR (\S+).*",
          r"iteration \1, \2/l1_loss=\3, \2/psnr=\4"),  # Gaussian splatting
         ("# ", rf"\s*# (\w+): ({NUMBER})(?:\s+Best: .*)?", r"val/\1=\2"),  # BasicSR
+        ("Minibatch[", rf"\s*Minibatch\[\s*\d+-\s*(\d+)(?:, [\d.]+%)?\]: (\w+ = {NUMBER}) \* \d+,?(.*?);?\s*",
+         r"minibatch \1, \2, \3"),  # CNTK
         ("Pseudo dice [", r"(.*)Pseudo dice \[(.*)\]", r"\1Pseudo dice: [\2]"),  # nnU-Net
         ("#", r"#(\d+)(?=[\s:|])(.*=.*)", r"iteration \1 \2"),
     )

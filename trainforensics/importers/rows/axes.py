@@ -67,7 +67,9 @@ _SAMPLES = (
     "n_tokens_seen",
     "num_input_tokens_seen",
 )
-_VALIDATION_WORD = re.compile(r"(?:^|[^a-z])(val|valid|validation|eval|evaluation|test|dev)(?:$|[^a-z])", re.IGNORECASE)
+_VALIDATION_WORD = re.compile(
+    r"(?:^|[^a-z])(val|vali|valid|validation|eval|evaluation|test|dev)(?:$|[^a-z])", re.IGNORECASE
+)
 _INTERVALS = frozenset(
     {
         "logging_steps",

@@ -1,0 +1,91 @@
+"""What the lines that follow tell of a line: whether its count rises, and which of its counts tells lines apart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, pairwise
+
+from trainforensics.importers.printed.shapes import Shape
+from trainforensics.importers.printed.text import pieces
+from trainforensics.importers.printed.tokens import whole_number
+
+TRIED = 60  # lines that are looked at
+ENOUGH, ENOUGH_BARE = 3, 10  # lines whose count rises; of those that hold nothing but it and a number
+_RISES, _SEVERAL = 2, 2
+_APART = 1.25
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """The lines of a block, of which the first has the number `first`."""
+
+    lines: Sequence[str] = ()
+    first: int = 0
+
+    def ends_before(self, number: int) -> bool:
+        """Whether fewer lines than are looked at follow the one of a number."""
+        return number - self.first > len(self.lines) - TRIED
+
+    def recurs(self, shape: Shape, number: int, enough: int = ENOUGH, *, far: bool = False) -> bool:
+        """Whether lines of a shape follow the one of a number, and their count rises; `far`: to the block's end."""
+        place = shape.step or shape.inner or shape.epoch
+        found = self._matches(shape, number, len(self.lines) if far else TRIED)
+        counts: list[int] = []
+        for count in (whole_number(match[place]) for match in found):
+            if counts and count <= counts[-1]:
+                return False
+            counts.append(count)
+            if len(counts) == enough:
+                return True
+        return False
+
+    def repeats(self, shape: Shape, number: int) -> bool:
+        """Whether lines of a shape follow the one of a number."""
+        return len(list(islice(self._matches(shape, number), ENOUGH))) == ENOUGH
+
+    def several_an_epoch(self, shape: Shape, number: int) -> bool:
+        """Whether others of a shape follow the line of a number before one says an epoch."""
+        found = 0
+        for line in self._from(number + 1):
+            found += shape.pattern.match(line) is not None
+            if found == _SEVERAL or "epoch" in line.lower():
+                break
+        return found == _SEVERAL
+
+    def stands_still(self, shape: Shape, number: int) -> bool:
+        """Whether a count is the same epoch after epoch, so that it says how many steps an epoch has."""
+        found = [(match[shape.epoch], match[shape.step]) for match in self._matches(shape, number)]
+        return len({epoch for epoch, _ in found}) == len(found) > 1 == len({step for _, step in found})
+
+    def counts_epochs(self, shape: Shape, number: int) -> bool:
+        """Whether the second of the numbers "0/1900" rises line by line, and the first as it begins anew."""
+        place = shape.step or shape.inner
+        if shape.total != place + 1:
+            return False
+        pairs = [(whole_number(match[place]), whole_number(match[place + 1])) for match in self._matches(shape, number)]
+        rises = [one[0] == two[0] and one[1] < two[1] for one, two in pairwise(pairs)]
+        return sum(rises) >= _RISES and all(
+            rose or one[0] < two[0] for rose, (one, two) in zip(rises, pairwise(pairs), strict=True)
+        )
+
+    def tells_apart(self, finer: str, coarse: str, number: int) -> bool:
+        """Whether lines that share one of their counts are told apart by the other, from the line of a number on."""
+        one, other = (re.compile(rf"(?<!\w){re.escape(name)}[\s:=\[(#]*(\d+)") for name in (finer, coarse))
+        pairs = [
+            (whole_number(a[1]), whole_number(b[1]))
+            for line in self._from(number)
+            if (a := one.search(line)) and (b := other.search(line))
+        ]
+        fine = [pair[0] for pair in pairs]
+        return fine == sorted(set(fine)) and len(fine) > _APART * len({pair[1] for pair in pairs})
+
+    def _from(self, number: int, tried: int = TRIED) -> Iterator[str]:
+        return islice(self.lines, number - self.first, number - self.first + tried)
+
+    def _matches(self, shape: Shape, number: int, tried: int = TRIED) -> Iterator[re.Match[str]]:
+        for line in self._from(number, tried):
+            for piece in pieces(line):
+                if (found := shape.pattern.match(piece)) is not None:
+                    yield found
