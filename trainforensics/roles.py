@@ -280,6 +280,9 @@ def _compact(names: Iterable[str]) -> frozenset[str]:
     return frozenset(name.replace("_", "") for name in names)
 
 
+_TIMES = frozenset({"step_time", "dataloader_time"})
+
+
 @lru_cache(maxsize=65536)
 def _resolve(name: str) -> RoleMatch:
     tokens = _cut(name)
@@ -456,6 +459,8 @@ def _validation(name: _Name) -> RoleMatch:
     """The role of a name that says it was measured on validation data: a loss, a metric, or nothing we know."""
     table = _table()
     losses = next(rule for rule in table.rules if rule.role == "train_loss")
+    if _by_windows(name).role in _TIMES:
+        return RoleMatch()  # "val/batch_cost" is no loss
     for key, _, rest in _windows(name.tokens):
         loss = key in losses.strong or key in losses.weak
         if not loss and key not in table.metrics:

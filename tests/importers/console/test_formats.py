@@ -71,6 +71,50 @@ LINES: dict[str, tuple[str, str, list[int]]] = {
         "{i}00-{i}99 is {loss} over 12800 frames.", "objf/output", [99, 199, 299, 399, 499, 599]),
     "llama.cpp": (
         "train: [█████] data=00000{i}0/0000080 loss={loss}±0.00412 acc=45.00±0.10% t=00:00:03", "loss", BY_TEN),
+    "a short day and a time in brackets": (
+        "[I 210629 00:29:43 models:110] epoch {i} train loss: {loss} valid loss: {x} P@1: 0.5", "train loss", BY_ONE),
+    "a day with its year in brackets": (
+        "[ Wed Jun  6 16:01:0{i} 2018 ] \tBatch({i}0/1879) done. Loss: {loss}  lr:0.1", "Loss", BY_TEN),
+    "a time alone": ("02:31:5{i}: train iter: {i}0 loss_net: {loss} norm: {x} seconds: 122.9", "loss_net", BY_TEN),
+    "a time before a thread and a class": (
+        "10:00:0{i}.123 [main] INFO  o.d.o.l.ScoreIterationListener - Score at iteration {i}0 is {loss}",
+        "Score", BY_TEN),
+    "a day and minutes with hyphens": ("2021-02-23-19-0{i}: epoch: {i} |tot {loss} | hm {x} | time 9 | ", "tot", BY_ONE),
+    "a printed string of R": (
+        "[1] \"[{i}]:  train's binary_logloss:{loss}  valid's binary_logloss:{x}\"", "train's binary_logloss", BY_ONE),
+    "dots behind what counts": ("Epoch... ({i}/116 | Loss: {loss})      ", "Loss", BY_ONE),
+    "epoch and iteration under one name": (
+        "[04/14 10:41:59 fastreid.utils.events]:  eta: 1:05:44  epoch/iter: 1/{i}0  total_loss: {loss}  lr: 3.50e-04",
+        "total_loss", BY_TEN),
+    "a sum of updates": (
+        "[ time:2.0s total_exs:540 ] {{'mean_loss': {loss}, 'gnorm': {x}, 'updates': 18, 'total_train_updates': {i}0}}",
+        "mean_loss", BY_TEN),
+    "a sum of steps beside those of the episode": (
+        "Episode {i} | Steps: 12{i} | Loss: {loss} | Total Steps: {i}000 | Eval: {x}",
+        "Loss", [0, 1000, 2000, 3000, 4000, 5000]),
+    "a share of what is processed, and its epoch behind": (
+        "Process {i}00/3161({i}.163556%) global average objf: {loss} over 573696.0 frames, epoch 0",
+        "global average objf", [0, 100, 200, 300, 400, 500]),
+    "a range of minibatches": (
+        " Minibatch[   1- {i}9]: loss = {loss} * 6400, metric = 12.5% * 6400;", "loss", [9, 19, 29, 39, 49, 59]),
+    "a count at the end": (
+        "I0301 10:00:00.123456 140012 terminal.py:91] [Learner] Critic Loss = {loss} | Steps = {i}0 | Walltime = {x}",
+        "Critic Loss", BY_TEN),
+    "a count in the plural": ("iterations: {i}0, training error: {loss}", "training error", BY_TEN),
+    "metrics of an evaluation alone": (
+        "2024-08-26 15:48:5{i},003 epoch {i} tested, Recall@20: {loss}, NDCG@20: {x}", "Recall@20", BY_ONE),
+    "a bar without an end that declares its step": (
+        "Epoch #1: 1000{i}it [00:12, 812.32it/s, env_step={i}0, loss={loss}, rew={x}]", "loss", BY_TEN),
+    "a dictionary of scores behind its epoch": (
+        "03/01/2024 10:00:0{i} - INFO - __main__ - epoch {i}: {{'accuracy': {loss}, 'f1': {x}}}",
+        "val/accuracy", BY_ONE),
+    "a dictionary of losses by component": ("Losses {{'ner': {loss}}}", "Losses/ner", [1, 2, 3, 4, 5, 6]),
+    "a dictionary of tensors with unknown losses": (
+        " (gan_trainer:202) INFO: {{'discriminator_loss': tensor([{loss}], device='cuda:0')}}",
+        "discriminator_loss", [1, 2, 3, 4, 5, 6]),
+    "an identifier and its value a line": (
+        "progress  epoch 1  step {i}0  image/sec 35.7  remaining 1m\ngen_loss_GAN 1.5\ngen_loss_L1 {loss}",
+        "gen_loss_L1", BY_TEN),
     "a table with single blanks": ("{i} {loss} {x} 0.5 00:12", "train_loss", BY_ONE),
     "a table with durations": ("{i}  {loss}  {x}  50.1%  2m12s", "train_loss", BY_ONE),
     "a table drawn with lines": ("│ {i} │ {loss} │ {x} │ 0.5 │ 1 │", "train_loss", BY_ONE),
@@ -85,6 +129,59 @@ def test_lines(name: str, tmp_path: Path) -> None:
     template, series, steps = LINES[name]
     header = HEADER if "table" in name else ""
     assert_steps(read_text(tmp_path, header + rows(template)), series, steps)
+
+
+def test_of_two_counts_the_one_that_rises(tmp_path: Path) -> None:
+    text = "".join(f"Episode {i}0\tAvg: {loss}\tSteps:  {900 - i}  Secs:  13\n" for i, loss in enumerate(LOSSES))
+    assert_steps(read_text(tmp_path, text), "Avg", BY_TEN)
+
+
+@pytest.mark.parametrize("line", ["Train loss {i} {loss} Grad Norm 0.5 1.20s/it", "{i}:\t{loss}"])
+def test_counts_and_numbers_under_an_epoch(line: str, tmp_path: Path) -> None:
+    text = "Epoch: 0\n" + "".join(line.format(i=i, loss=2.5 + i / 8) + "\n" for i in range(12))
+    result = read_text(tmp_path, text)
+    name = next(name for name in result.series if name.endswith("loss"))
+    assert_steps(result, name, list(range(12)), tuple(2.5 + i / 8 for i in range(12)))
+
+
+def test_results_of_two_trials(tmp_path: Path) -> None:
+    text = rows(
+        "Result for PPO_0:\n  counters:\n    num_agent_steps_trained: 4{i}00\n  date: 2022-07-27_15-41-01\n"
+        "  done: false\n  episode_reward_mean: {loss}\n  info:\n    learner:\n      learner_stats:\n"
+        "        cur_lr: 4.99e-05\n        total_loss: {x}\n  timesteps_total: {i}0\n  training_iteration: {i}\n  \n"
+        "Result for PPO_1:\n  episode_reward_mean: 2.5\n  timesteps_total: {i}0\n\n"
+    )
+    result = read_text(tmp_path, text)
+    assert_steps(result, "episode_reward_mean", BY_TEN)
+    assert_steps(result, "learner_stats/total_loss", BY_TEN, OTHERS)
+    assert_steps(result, "PPO_1/episode_reward_mean", BY_TEN, (2.5,) * 6)
+
+
+def test_a_header_without_a_count_under_one(tmp_path: Path) -> None:
+    ruler = "=" * 60
+    text = rows(
+        f"\nEpoch: 00{{i}} - 025\n{ruler}\n        d1    abs_rel       rmse   rmse_log \n"
+        f"    {{loss}}     {{x}}     2.8657     7.8043 \n{ruler}"
+    )
+    result = read_text(tmp_path, text)
+    assert_steps(result, "d1", BY_ONE)
+    assert_steps(result, "abs_rel", BY_ONE, OTHERS)
+
+
+def test_averages_of_boxes_and_masks(tmp_path: Path) -> None:
+    average = " Average Precision  (AP) @[ IoU={} | area={:>6} | maxDets=100 ] = {}\n"
+    text = "".join(
+        f"Epoch: [{i}] [750/756] learning_rate: 0.02 loss: {loss} eta: 4 days, 4:01:00\n"
+        "Evaluate annotation type *bbox*\n" + average.format("0.50:0.95", "all", 0.25 + i / 8)
+        + average.format("0.50     ", "all", 0.5) + average.format("0.50:0.95", "small", "-1.000")
+        + "Evaluate annotation type *segm*\n" + average.format("0.50:0.95", "all", 0.125)
+        for i, loss in enumerate(LOSSES)
+    )  # fmt: skip
+    result = read_text(tmp_path, text)
+    steps = [750 + 756 * i for i in range(6)]
+    assert_steps(result, "val/bbox_AP", steps, tuple(0.25 + i / 8 for i in range(6)))
+    assert_steps(result, "val/segm_AP", steps, (0.125,) * 6)
+    assert not any(name.endswith("small") for name in result.series)
 
 
 def test_a_header_of_two_columns_between_lines(tmp_path: Path) -> None:

@@ -404,6 +404,8 @@ NO_TRAINING = {
     "times of steps that rise": "".join(f"step {i} took 2.{i} seconds\n" for i in range(6)),
     "instructions": "".join(f"Step {i}: copy file{i}.txt ({i}.5 MB)\n" for i in range(1, 7)),
     "an image's build": "".join(f"Step {i}/12 : RUN pip install a=={i}.0\n ---> Running in 1b{i}\n" for i in range(6)),
+    "settings in the plural": "epochs: 90\nbatch size: 256\nlearning rate: 0.1\n",
+    "a list of instructions": "1. Install torch 2.1\n2. Run train.py with 8 GPUs\n3. Expect 30 GB of memory\n",
     "a table of hosts": "Device    tps    kB_read/s\nsda    1.12    12.3\nsdb    2.12    12.5\n",
     "a table of models": "| model | epochs | lr |\n|---|---|---|\n| resnet18 | 90 | 0.1 |\n| resnet50 | 90 | 0.1 |\n",
     "answers of a host": "".join(f"64 bytes from 1.1.1.1: icmp_seq={i} ttl=57 time={i}.12 ms\n" for i in range(6)),

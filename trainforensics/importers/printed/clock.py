@@ -75,6 +75,7 @@ class Clock:
     _stride: int = 0  # how far apart iterations were logged last
     _counts: dict[str, _Count] = field(default_factory=dict)  # by name
     _length: int = 0  # steps of an epoch, where the log says it
+    alone: bool = False  # the last evaluation counted its own batches
     _evaluated: int | None = None  # the training's step when an evaluation stated one last
     _noted: int | None = None  # the epoch in which the axis was found
     _row_step: int = 0
@@ -134,7 +135,8 @@ class Clock:
             first = self._evaluated is None
             before = self.step if self._evaluated is None else min(self._evaluated, self.step)
             self._evaluated = self.step
-            if step < before and (not first or 2 * step < before):
+            self.alone = step < before and (not first or 2 * step < before)
+            if self.alone:
                 return self.step
         self.step = max(step, self.step or 0)
         return step

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from trainforensics import roles
-from trainforensics.importers.printed.shapes import RESULT_ROLES, Shape
+from trainforensics.importers.printed.naming import RESULT_ROLES
+from trainforensics.importers.printed.shapes import Shape
 
 
 @dataclass(slots=True)

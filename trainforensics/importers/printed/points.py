@@ -13,7 +13,7 @@ from trainforensics.importers.base import NO_TIME, NULL, Points
 from trainforensics.importers.literals import literal
 from trainforensics.importers.printed.shapes import Shape
 from trainforensics.importers.printed.tokens import COUNT_SUFFIXES, number_of, whole_number
-from trainforensics.importers.rows.axes import MAX_STEP, says_validation
+from trainforensics.importers.rows.axes import MAX_STEP
 from trainforensics.importers.rows.times import is_naive, parse_time
 from trainforensics.model import ReadWarning
 
@@ -106,7 +106,7 @@ class Collector:
             )
         groups = _groups(step, ranks if self.ranked else None, shape.stated)
         for group, name in shape.values:
-            label = f"{shape.split}/{name}" if shape.validation and not says_validation(name) else name
+            label = shape.label(name)
             value, state, bad = numbers(columns[group - 1])
             self._bad += len(bad)
             self._example = self._example or (f"{name} {bad[0]}" if bad else "")

@@ -37,12 +37,12 @@ _HINT = re.compile(
     r"|(?:loss|acc|ppl|perplexity|bp[bc]|score|reward|norm|error|mse|nll|entropy|cost|psnr|ssim|bleu|dice|@\d"
     r"|\b(?:m?iou|map|f1|top-?\d|rank-\d|auc|recall|precision|ndcg|mrr|wer|cer|fid|rmse)\b)\w*['\"]?[\s:=(\[]{1,6}['\"]?[-+\d.ni]"
     r"|\b(?:round|gen|generation|tick)\s?[:=]?\s*\d|^\s*\[\d+[\],]|^\s*\d+:\s+[-+\d.]|[a-z_)]\s?[:=]\s?[-+]?\d.*[a-z_)]\s?[:=]\s?[-+]?\d"
-    r"|\{'[\w/. -]+':\s"
+    r"|\{'[\w/. -]+':\s|\bval/\w+: "
 )
 # What lines of unknown names hold if they are records: "gd step 5 |", "it   20  total", "i=5 ", "| Steps = 100".
 _COUNTS = re.compile(
     r"(?i:\b(?:steps?|iter(?:ation)?s?|it|itr|epochs?|rounds?|gen(?:eration)?|tick|updates?|episodes?)\b|^\s*[it](?==))"
-    r"\s*[:=#\[(]{0,2}\s*\d"
+    r"\s*[:=#\[(]{0,2}\s*\d|^\s*\[\d+/\d+\]"
 )
 _SUMMARY_BEGINS = re.compile(r"\*{3,}\s*(?:train|eval|predict|test) metrics")
 _OPEN_DICTIONARY = re.compile(r"\{['\"][\w/ .@-]+['\"]:\s[^{}]*,\s*$")
@@ -59,7 +59,7 @@ _PERCENT = re.compile(r"\d{1,3}$")
 _FINISHED = 0.95  # of a bar that begins again: the next epoch
 _ASSIGNMENT = re.compile(r"\s*\w+ +=\s+\d+\s*$")  # "epoch = 20" may be a setting
 _REPEATED = re.compile(r"best iteration is:\s*$", re.IGNORECASE)  # and LightGBM prints its row once more
-_BOX_RULER = re.compile(r"\s*-{10,}\s*$")
+_BOX_RULER = re.compile(r"\s*[-=]{10,}\s*$")
 
 
 @dataclass(slots=True, eq=False)
@@ -162,6 +162,7 @@ class Reader:
     def end(self) -> Iterator[Record]:
         """What only the end of the log decides."""
         self._catch_up()
+        self._line(self._tables.end(), self._stated)
         self._events += self._happenings.end(self.clock.step)
         yield from self._flush()
         if self.clock.axis is not None:
@@ -259,7 +260,7 @@ class Reader:
             return ""
         if self._open or ("{" in line and _OPEN_DICTIONARY.search(line)):
             return self._dictionary(line, number)
-        row = self._tables.line_of(line)
+        row = self._tables.line_of(line, under_count=bool(self._header))
         if row is not None or (row := endless_bar(line)) is not None:
             if not row:
                 self._idle.clear()  # its rows may have been idle before the header
@@ -345,10 +346,16 @@ class Reader:
             learned.part_share()
         if learned.rival and learned.plain:
             finer = learn(line, header=self._header, distrust=True)
-            if isinstance(finer, Shape) and self._lines.tells_apart(finer.step_name, learned.step_name, number):
+            if isinstance(finer, Shape) and self._is_better(finer, learned, number):
                 learned = finer
         self._add(learned)
         return line
+
+    def _is_better(self, finer: Shape, shape: Shape, number: int) -> bool:
+        """Whether a less trusted count tells lines apart that share the other, or rises where the other does not."""
+        if self._lines.tells_apart(finer.step_name, shape.step_name, number):
+            return True
+        return self._lines.recurs(finer, number) and not self._lines.recurs(shape, number)
 
     def _doubtful(self, line: str, number: int, learned: Shape | None) -> Shape | None:
         """The shape of a line that is a record only if others like it follow, and their count rises."""
@@ -359,6 +366,9 @@ class Reader:
         shape = learn(line, trust=True)
         if not isinstance(shape, Shape):
             return learned
+        if shape.rival:
+            finer = learn(line, trust=True, distrust=True)
+            shape = finer if isinstance(finer, Shape) and self._is_better(finer, shape, number) else shape
         if counted is None:
             found = (self._lines.recurs if shape.counted else self._lines.repeats)(shape, number)
         elif counted["bare"]:
@@ -403,21 +413,30 @@ class Reader:
         shape = self._of_pass(shape, groups)
         step = self._step(shape, groups, line)
         if shape.counted:
-            self._evaluating &= not shape.training
-            self._evaluating = self._evaluating if shape.values else shape.validation
+            self._evaluating = shape.validation and (self._evaluating or not shape.values)
             self._header = "" if shape.values else shape.step_name or "epoch"
         if step is None:
             return
         self._events += self._happenings.reached(step)
         if not shape.values:
             return
-        self._append(shape, groups, step, again=bool(shape.inner and shape.validation))
+        batches = shape.validation and (shape.batches or bool(shape.inner))
+        if not batches and shape.held_out:
+            self._set_apart(shape, step)
+        self._append(shape, groups, step, again=batches)
         self._waiting = shape if shape.dictionary and shape.training and not shape.step else None
         if self._waiting and self._bars:
             self._order.printed(shape, step)
         if shape.dictionary and not shape.step:
             self._pace.note(shape)
         self._miss(shape, step, line)
+
+    def _set_apart(self, mean: Shape, step: int) -> None:
+        """The batches of an evaluation are a series of their own once its mean comes under the same names."""
+        labels = set(map(mean.label, mean.names))
+        for shape in self._known:
+            if shape.validation and (shape.batches or shape.inner) and shape.steps[-1:] == [step]:
+                shape.rename({name: f"{name} (current)" for name in shape.names if shape.label(name) in labels})
 
     def _of_pass(self, shape: Shape, groups: tuple[str | None, ...]) -> Shape:
         """The shape, or its like for evaluations where the same words count a second pass after the epoch's."""
@@ -458,7 +477,9 @@ class Reader:
                 self.clock.named(shape.step_name)
                 return self.clock.step or 0  # what its rows have instead is decided with the others
             if shape.validation:
-                return self.clock.evaluated(count_of(step), shape.step_name)
+                evaluated = self.clock.evaluated(count_of(step), shape.step_name)
+                shape.batches |= self.clock.alone
+                return evaluated
             return self.clock.declared(count_of(step), shape.step_name, epoch, total, piece)
         if shape.bar:
             done = not shape.inner or count_of(groups[shape.inner - 1]) == total

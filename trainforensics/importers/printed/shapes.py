@@ -14,38 +14,38 @@ from trainforensics import roles
 from trainforensics.importers.printed.clock import is_global
 from trainforensics.importers.printed.expressions import expression, with_words
 from trainforensics.importers.printed.items import SPLITS, STEP_TRUST, Item, find_items, trust_of
+from trainforensics.importers.printed.naming import (
+    BEFORE_STEP,
+    EPOCHS,
+    MEASURED,
+    RESULT_ROLES,
+    TRAIN,
+    counts_before,
+    drop_logger,
+    end_sentences,
+    is_count,
+    is_score,
+    name_items,
+    name_members,
+)
 from trainforensics.importers.printed.tokens import LARGEST_COUNT, TIME, Prefix, prefix_of, whole_number
 from trainforensics.importers.rows.axes import says_validation
 
-_EPOCHS = frozenset({"epoch", "epochs", "ep", "ep.", "epo", "pass"})
 _EPOCHS_AND_EPISODES = frozenset({"epch", "epoch"})  # beside these "ep" counts episodes
-# What may stand before the name of a step or an epoch: "completed step: 5", "validation loss at iteration 1000".
-_BEFORE_STEP = frozenset(SPLITS) | {
-    "at", "completed", "current", "for", "global", "now", "of", "on", "optimizer", "optim", "the", "loss", "results",
-    "result", "metrics", "after", "end", "finished", "done", "log", "model", "beginning", "start", "starting", "data",
-    "learning", "to", "in", "saving", "dict", "summary",
-}  # fmt: skip
-_SYMBOLS_OF_COUNT = frozenset({"t", "i"})
 # What of an epoch is done: "Process 100/3161 ..., epoch 0".
 _OF_DATA = frozenset({"process", "processed", "processing", "progress"})
-_RANK_OF_SEVERAL = "rank of"  # "(0/4)": a rank if the same step comes from several
 _RANKS = frozenset({"rank", "global_rank", "dp_rank", "worker", "rank_of"})
-_RATE = re.compile(r"0?\.\d+(?:e-\d+)?|\d(?:\.\d+)?e-\d+")
 _IGNORED = frozenset({"eta", "elapsed", "remaining", "pid", "port", "device", "gpu", "node", "version", "v_num"})
 _HELD_OUT_PHRASES = (" valid on ", "Saving dict for ")
 _HELD_OUT_NAMES = frozenset({"tel"})  # llm.c's test loss
 _SUMMARY = frozenset({"train_runtime", "train_samples_per_second"})
 _TRAINED = frozenset({"train_loss", "reward"})
-RESULT_ROLES = frozenset({"train_loss", "val_loss", "val_metric", "grad_norm", "reward"})
 
 _SAYS_HELD_OUT = re.compile(
     r"\b(?:valid|validation|eval|evaluation|test)\b(?!_)|\[(?:val|dev|testing)\]", re.IGNORECASE
 )
 _OF_TEST = re.compile(r"\btest(?:ing)?\b", re.IGNORECASE)
-_SPLIT_BEHIND = re.compile(r"(.+)[ /](\w+)")
-_SPLIT_LEAD = re.compile(r"(\w+) (?=\S*/)")  # "Train loss/train/total"
 _CHANGE = re.compile(r"\s*-+>\s*$")  # "improved: 8.1 --> 5.4"
-_TAGGED = re.compile(r"\w+[_\d]\w*")
 _EPOCH_MEANS = re.compile(r"(?:.*\|\s*train )?\|\s*epoch\s+\d+\s*\|")  # fairseq's line at the end of an epoch
 _SENTENCE = re.compile(r"['\"]|\.\s|\b(?:from|to|than|by|with|into)$", re.IGNORECASE)
 _METRIC = re.compile(
@@ -62,15 +62,10 @@ _PLURAL = frozenset(
 _LEAD = frozenset(SPLITS) | {"loss", "set", "metrics", "results", "phase", "performance", "cur", "current", "metric"}
 _CLOCK = frozenset({"time", "date"})
 _TIMES = re.compile(TIME)
-_INFERENCE = re.compile(r"(?:infer(?:ence)?|eval(?:uation)?|validation|test)(?:[ _]time)?", re.IGNORECASE)
-_CLUSTERED = frozenset({"nmi", "ari"})
-_TRAIN = re.compile(r"train", re.IGNORECASE)
 _ASIDE = re.compile(r"(.*) \([^)]*$")  # "a better model was found (reward: 2.5)"
 _LEVELLED = re.compile(r"\b(?:INFO|DEBUG|WARNING|NOTICE)\W*$")
-_LOGGER = re.compile(r"[a-z_][\w.]*(?<!ing)(?<!ed)")
 _SETTINGS = re.compile(r"\s*(?:\w+\s*[:=]\s*)?\w*(?:Namespace|Arguments|Args|Config)\(")
 _PATH = re.compile(r"\s/\w")
-_OF_LOSSES = re.compile(r"\s*(loss|losses)\b\W*", re.IGNORECASE)
 _QUOTED = re.compile(r"\s*[\"']\w+[\"']\s*:")  # a line of a document: `"score": 0.5`
 # A count between a result and its name, or before a number alone on its line: "Train loss 5 0.25", "5:\t0.25".
 COUNTED_RESULT = re.compile(
@@ -81,11 +76,8 @@ COUNTED_RESULT = re.compile(
 # An identifier and its value alone on a line: "gen_loss_GAN 2.5".
 NAME_AND_NUMBER = re.compile(r"\s*[A-Za-z]+(?:_[A-Za-z\d]+)+\s+[-+]?\d+\.\d+(?:e[-+]?\d+)?\s*$")
 _IDENTIFIER = re.compile(r"[a-z]+(?:_[a-z]+)+")  # "train_loss 0.5" needs no mark between
-_AFTER = re.compile(r"(.+?) (?:after|at|for|in|of|on|@) (?:the )?(\w+)")  # "Cost after iteration 5: 0.5"
-_TITLED = re.compile(r"(?:[\w.-]+[ /]){1,3}(\w+)")  # "gd step 5", "main: opt iter 5"
 _HELD_OUT_RESULT = re.compile(r"(?:val|valid|validation|eval|evaluation|test|dev) \w+", re.IGNORECASE)
 _OF_PERCENT = re.compile(r"\s*%\)?\s*\($")  # "45% (4500/10000)" says how many that are
-_MEASURED = re.compile(r"\s?(?:[mµn]?s|secs?|seconds?|min\w*|hours?|[KMGT]i?B|bytes)\b")
 _WEIGHED = frozenset({"step_time", "dataloader_time", "comm_time", "tokens_per_sec", "gpu_memory", "host_memory"})
 _NEVER_ALONE = frozenset({"s", "batch", "batches", "ba", "mb", "minibatch", *_PLURAL})
 _LONGEST_RECORD = 16_384
@@ -103,6 +95,7 @@ class Shape:
     has none. `rival`: it holds a second count. `of_several`: the rank is a bare share, and may be none. `inner` counts
     iterations within an epoch, `total` says out of how many. `piece`: a part of an epoch's data whose steps are counted
     anew. `length`: how many steps an epoch has. `bar`: it ends with the epoch, as Keras' bars do.
+    `batches`: it counts an evaluation's. `held_out`: one number of it at least is an evaluation's.
     `dictionary`: a printed dictionary, which need not name its step. `stated`: it states its step and no epoch.
     `plain`: its step needs no thought, and `steps` stays empty. `used`: it had rows before the last flush.
     `split`: the held-out data that it is of. `evaluating`: the same kind, where its words are printed of such data too.
@@ -127,6 +120,8 @@ class Shape:
     training: bool = False
     bar: bool = False
     summary: bool = False
+    batches: bool = False
+    held_out: bool = False
     stated: bool = False
     plain: bool = False
     used: bool = False
@@ -165,6 +160,10 @@ class Shape:
     def names(self) -> frozenset[str]:
         """The series it holds."""
         return frozenset(name for _, name in self.values)
+
+    def label(self, name: str) -> str:
+        """The name of one of its series, with the data that it is of."""
+        return f"{self.split}/{name}" if self.validation and not says_validation(name) else name
 
     def rename(self, names: Mapping[str, str]) -> None:
         """Call series otherwise."""
@@ -215,33 +214,23 @@ def learn(
     items = find_items(line, start, end)
     if isinstance(items, int):
         return items if brace is None else None
-    _end_sentences(items)
+    end_sentences(items)
     if brace is not None:
-        _name_members(line, prefix.end, start, items)
-        items = [*_counts_before(line, prefix.end, start), *items]
+        name_members(line, prefix.end, start, items)
+        items = [*counts_before(line, prefix.end, start), *items]
     if items and _LEVELLED.search(line, 0, start):
-        _drop_logger(items[0])
+        drop_logger(items[0])
     counted_result = trust and COUNTED_RESULT.match(line, start) is not None
     if not (0 < len(items) <= _MOST_NUMBERS and (bar or brace or counted_result or not _is_prose(line, items))):
         return None
-    if counted_result:
-        _name_count_of_result(items)
-    if trust:
-        _uncover_count(line, items[0])
-    _name_glued(line, items)
-    _name_counts(line, items, start, header)
-    _share_lead(items)
-    _name_total(line, items)
-    _part_splits(items)
-    _carry_splits(items)
-    _part_evaluations(items)
+    name_items(line, items, start, header, trust=trust, counted_result=counted_result)
     shape = Shape(dictionary=brace is not None)
     said_so = any(phrase in line for phrase in _HELD_OUT_PHRASES)
     shape.validation = said_so or _SAYS_HELD_OUT.search(line, 0, start) is not None
     if _EPOCH_MEANS.match(line) and not shape.validation and not any(item.share and not item.name for item in items):
         for item in items:
             item.name = (
-                f"epoch/{item.name}" if item.name and item.name.lower() not in {*STEP_TRUST, *_EPOCHS} else item.name
+                f"epoch/{item.name}" if item.name and item.name.lower() not in {*STEP_TRUST, *EPOCHS} else item.name
             )
     shape.bar = not (items[0].name and items[0].share) and _KERAS.match(line, start) is not None
     _classify(shape, line, items, start, -1 if distrust else 1)
@@ -259,6 +248,7 @@ def learn(
     trained = any(roles.resolve(name).role in _TRAINED for name in shape.names)
     shape.training = not shape.validation and (trained or (trust and shape.dictionary))
     within = shape.epoch and not is_global(shape.step_name)
+    shape.held_out = shape.validation or any(map(says_validation, shape.names))
     if shape.validation and _OF_TEST.search(line, 0, _first_value(items)):
         shape.split = "test"
     shape.stated = shape.plain = bool(shape.step and shape.values) and not (within or shape.dictionary or bar)
@@ -292,18 +282,12 @@ def _is_prose(line: str, items: Sequence[Item]) -> bool:
         _CHANGE.match(line[one.end : two.start]) for one, two in pairwise(items)
     ):
         return True
-    unsaid = [item for item in items if not item.said and not _is_count(item.name)]
-    if len(items) > 1 and _is_count(items[0].name) and unsaid and unsaid[0] is items[1]:
+    unsaid = [item for item in items if not item.said and not is_count(item.name)]
+    if len(items) > 1 and is_count(items[0].name) and unsaid and unsaid[0] is items[1]:
         del unsaid[0]  # "Step 100 per-step time 0.4s"
     return any((" " in item.name and not item.apart) or _SENTENCE.search(item.name) for item in unsaid) or any(
         ". " in item.name and item.name.count(" ") > 1 for item in items
     )
-
-
-def _is_count(name: str) -> bool:
-    """Whether a name says that the number counts steps or epochs: "of epoch", "at step"."""
-    *head, last = name.lower().split() or [""]
-    return (last in STEP_TRUST or last in _EPOCHS) and _BEFORE_STEP.issuperset(head)
 
 
 # --- what the items mean -----------------------------------------------------------------------------------------
@@ -347,182 +331,6 @@ def _classify(shape: Shape, line: str, items: Sequence[Item], start: int, order:
     shape.step_name = "" if step is None else step.name
 
 
-def _counts_before(line: str, start: int, end: int) -> list[Item]:
-    """The numbers before a dictionary where one of them counts: "step 5: {'loss': 2.5}"."""
-    items = find_items(line, start, end)
-    return items if isinstance(items, list) and any(_is_count(item.name) for item in items) else []
-
-
-def _name_members(line: str, start: int, end: int, items: Sequence[Item]) -> None:
-    """What stands before a dictionary of losses is said of its members: "Losses {'ner': 2.5}"."""
-    if (found := _OF_LOSSES.fullmatch(line, start, end)) is not None:
-        for item in items:
-            item.name = f"{found[1]}/{item.name}" if item.name else ""
-
-
-def _uncover_count(line: str, first: Item) -> None:
-    """Before what counts may stand who counts: "gd step 5", "main: opt iter 5"."""
-    found = _TITLED.fullmatch(first.name)
-    if found and (found[1].lower() in STEP_TRUST or found[1].lower() in _EPOCHS):
-        first.name = found[1]
-        first.name_start = line.rfind(first.name, 0, first.start)
-
-
-def _drop_logger(first: Item) -> None:
-    """Behind the level the logger's name may stand without any mark: "INFO trainer step 5"."""
-    logger, _, name = first.name.partition(" ")
-    if _LOGGER.fullmatch(logger) and logger not in _BEFORE_STEP and _is_count(name):
-        first.name_start += len(first.name) - len(name)
-        first.name = name
-
-
-def _end_sentences(items: Sequence[Item]) -> None:
-    """In a line that counts, a name begins with its sentence: "[Iteration 5] ... 377 records/second. Loss is 2.5"."""
-    _, stop, name = items[0].name.rpartition(". ") if items else ("", "", "")
-    if stop and _is_count(name):
-        items[0].name = name  # "Walker. Step: 500. Mean Reward: 2.5."
-    if not any(_is_count(item.name) for item in items[:2]):
-        return
-    for item in items:
-        _, stop, name = item.name.rpartition(". ")
-        if stop and item.said and name[:1].isupper():
-            item.name = name
-
-
-def _name_glued(line: str, items: Sequence[Item]) -> None:
-    """In brackets right behind the epoch stands the iteration: "epoch 1[7000]"."""
-    for first, second in pairwise(items[:2]):
-        glued = (line[first.end : second.start], line[second.end : second.end + 1]) == ("[", "]")
-        if glued and first.name.lower() in _EPOCHS and not (first.said or second.name or second.share):
-            second.name, second.said = "iteration", True
-
-
-def _name_count_of_result(items: Sequence[Item]) -> None:
-    """Name the numbers of "Train loss 5 0.25" and "5: 0.25"."""
-    count, result = items[:2]
-    result.name, result.said = count.name or "loss", True
-    count.name, count.said, count.name_start = "iteration", True, count.start
-
-
-def _name_counts(line: str, items: Sequence[Item], start: int, header: str) -> None:
-    """Name the numbers at the beginning: "[100] loss: ...", "[1,  2000] loss: ...", "10 | loss 2.5", "(0/4) step 5"."""
-    first, second = items[0], items[1] if len(items) > 1 else items[0]
-    between = line[first.end : second.start].strip()
-    if (
-        (after := _AFTER.fullmatch(first.name))
-        and between in {":", "=", "is"}
-        and not second.name
-        and _is_count(after[2])
-    ):
-        second.name, second.said, first.name = after[1], True, after[2]
-    if first.name in _SYMBOLS_OF_COUNT and first.said and not any(_is_count(item.name) for item in items):
-        first.name = "iteration"  # "t=5 L=0.5"
-    if first.name or second.kind == "average":
-        return
-    before, behind = line[start : first.start].strip(), line[first.end : second.start].strip()
-    if first.share:
-        if second.share and not second.name and (before, behind) == ("[", "]["):
-            first.name = "epoch"  # "[0/25][50/500]"
-        elif before == "(" and behind[:1] == ")" and any(item.name.lower() in STEP_TRUST for item in items[1:3]):
-            first.name = _RANK_OF_SEVERAL
-        return
-    closed = line[first.end :].lstrip()[:1]
-    bare = second.said and behind.startswith(second.name) and line[first.end : first.end + 1] == " "
-    listed = before == "[" and behind == "," and not second.name and line[second.end : second.end + 1] == "]"
-    if before in {"[", "(", "[ (", "[("} and closed in {"]", ")"} and second.share and behind in {"][", "] ["}:
-        first.name = "epoch"  # "[0][50/500]"
-    elif before in {"[", "(", "[ (", "[("} and closed in {"]", ")"}:
-        first.name, first.said = "iteration", True
-    elif listed and header and len(items) == 2 and _RATE.fullmatch(line, second.start, second.end):
-        first.name, second.name = "step", "learning_rate"  # a list that stands alone under its epoch
-    elif listed:
-        first.name, second.name = "epoch", "iteration"
-    elif not before and (behind[:1] == "|" or bare) and roles.resolve(second.name).role in RESULT_ROLES:
-        first.name, first.said = "iteration", True  # "100 | loss 0.5", "100 nll=0.5"
-    elif not before and line[first.end : first.end + 1] in {":", "\t"} and len(items) > 1:
-        first.name, first.said = "iteration", True  # "100:  loss: 0.5"
-        if not second.name and items[2:] and items[2].name.startswith("avg"):  # its mean behind it: what is minimised
-            second.name, second.said = "loss", True
-            items[2].name, items[2].kind = "loss", "average"
-
-
-def _name_total(line: str, items: Sequence[Item]) -> None:
-    """Beside losses a bare total is theirs, "mse=0.25 total=7.25"; whole numbers count, and units tell times."""
-    totals = [item for item in items if item.name.lower() == "total" and "." in line[item.start : item.end]]
-    totals = [item for item in totals if not _MEASURED.match(line, item.end)]
-    found = [roles.resolve(item.name) for item in items if item.name]
-    losses = [match for match in found if match.role == "train_loss"]
-    if len(totals) == 1 and losses and all(match.weak for match in losses):
-        totals[0].name = "total loss"
-
-
-def _part_splits(items: Sequence[Item]) -> None:
-    """Tell numbers of held-out data from others of the same line; a split before a path says nothing new."""
-    _name_by_split(items)
-    for item in items:
-        found = _SPLIT_LEAD.match(item.name)
-        if found and found[1].lower() in SPLITS:
-            item.held_out |= SPLITS[found[1].lower()]
-            item.name = item.name[found.end() :]
-        if item.held_out and item.name and not _is_count(item.name) and not says_validation(item.name):
-            item.name = f"val/{item.name}"
-
-
-def _name_by_split(items: Sequence[Item]) -> None:
-    """What a split measured is said of the one before it: "loss train: 0.5  eval: 0.75"."""
-    measured = ""
-    for item in items:
-        if (found := _SPLIT_BEHIND.fullmatch(item.name)) and found[2].lower() in SPLITS:
-            measured = found[1]
-        elif measured and item.name.lower() in SPLITS:
-            item.name = f"{item.name} {measured}"
-        else:
-            measured = ""
-
-
-def _carry_splits(items: Sequence[Item]) -> None:
-    """What follows an evaluation's number, and repeats a name, is of it too: "loss 0.5 acc 0.8 val_loss 0.75 acc 0.7".
-
-    In a line that holds nothing else every result is: "END valid top1: 0.5 top5: 0.75 loss: 2.5".
-    """
-    values = [item for item in items if item.name and not _is_count(item.name)]
-    lead = values[0].name.lower() if values else ""
-    own = " " in lead and says_validation(lead) and not any(_TRAIN.search(item.name) for item in values)
-    own = own and not any(lead.endswith(f" {item.name.lower()}") for item in values[1:])
-    seen: set[str] = set()
-    held_out, carried = False, ""
-    for item in values:
-        name = item.name
-        if item.kind == "average":
-            item.name = carried or name
-            continue
-        carried = ""
-        if says_validation(name) or _TRAIN.search(name):
-            held_out = not _TRAIN.search(name)
-        elif held_out and (name in seen or (own and (roles.resolve(name).role in RESULT_ROLES or _is_score(name)))):
-            item.held_out, item.name = True, (carried := f"val/{name}")
-        seen.add(name)
-
-
-def _part_evaluations(items: Sequence[Item]) -> None:
-    """Where a line says how long inference took, or compares clusters with labels, its accuracy is an evaluation's."""
-    if not any(_INFERENCE.fullmatch(item.name) or item.name.lower() in _CLUSTERED for item in items):
-        return
-    for item in items:
-        role = roles.resolve(item.name).role if item.name else "none"
-        if role is None and _is_score(item.name) and not _TRAIN.search(item.name):
-            item.held_out, item.name = True, f"val/{item.name}"
-
-
-def _share_lead(items: Sequence[Item]) -> None:
-    """A word before the first name belongs to all of them: "final_int8_roundtrip val_loss:2.2 val_bpb:1.3"."""
-    lead, _, name = items[0].name.rpartition(" ")
-    if not _TAGGED.fullmatch(lead) or any(" " in item.name for item in items[1:]):
-        return
-    for item in (item for item in items if item.name):
-        item.name = f"{lead}/{name if item is items[0] else item.name}"
-
-
 def _inside(line: str, item: Item, before: Item | None) -> bool:
     """Whether an unnamed "7/100" counts iterations: in brackets, or right behind the epoch."""
     return line[: item.start].rstrip().endswith(("[", "(")) or (before is not None and before.kind == "epoch")
@@ -550,7 +358,7 @@ def _part(item: Item, after: Item | None, line: str, dictionary: bool) -> _Part:
     words = last.split() or [""]
     joined = "_".join(words)
     head = {*words[:-1], *folder.split("/")} - {""}
-    proper = head <= _BEFORE_STEP
+    proper = head <= BEFORE_STEP
     held_out = proper and any(SPLITS.get(word) for word in (*head, mode[1].lower() if mode else ""))
     names = (f"{folder}/{last}", joined, words[-1])
     trust = min((found for name in names if (found := trust_of(name)) is not None), default=_NO_TRUST)
@@ -561,7 +369,7 @@ def _part(item: Item, after: Item | None, line: str, dictionary: bool) -> _Part:
         not item.name or joined in _OF_DATA or (held_out and trust < _NO_TRUST) or (split and not counted)
     ):
         return _Part("inner", held_out=held_out or SPLITS.get(last, False))
-    if whole and not dictionary and proper and (words[-1] in _EPOCHS or (split and counted)):
+    if whole and not dictionary and proper and (words[-1] in EPOCHS or (split and counted)):
         return _Part("epoch", held_out=held_out or SPLITS.get(last, False))
     named = proper or trust == 0 or (joined in STEP_TRUST and not folder)
     if whole and trust < _NO_TRUST and named and (item.said or joined != "s"):
@@ -611,8 +419,8 @@ def _is_record(
     """Whether what was found is a record: it says where the run stands or is a dictionary, and holds a known metric."""
     found = {roles.resolve(name).role for name in shape.names} - {None}
     if shape.dictionary:
-        scores = (shape.counted or counted) and any(map(_is_score, shape.names))
-        shape.validation |= scores and RESULT_ROLES.isdisjoint(found) and not any(map(_TRAIN.search, shape.names))
+        scores = (shape.counted or counted) and any(map(is_score, shape.names))
+        shape.validation |= scores and RESULT_ROLES.isdisjoint(found) and not any(map(TRAIN.search, shape.names))
         return scores or not RESULT_ROLES.isdisjoint(found)
     kept = [item for item in items if not item.skipped] or [items[0]]
     lead = set(re.findall(r"\w+", _TIMES.sub("", line[span[0] : items[0].name_start]).lower()))
@@ -632,7 +440,7 @@ def _is_record(
     if aside and not _LEAD.issuperset(aside[1].lower().split()):
         return False
     starred = line[span[0] : first.name_start].strip(" \t") == "*"
-    if starred and any(map(_is_score, shape.names)):
+    if starred and any(map(is_score, shape.names)):
         shape.validation = True
         return True
     result = counted and len(kept) == 1 and not tail and _HELD_OUT_RESULT.fullmatch(first.name)
@@ -658,12 +466,7 @@ def _holds_metric(shape: Shape, kept: Sequence[Item], found: Collection[str | No
 
 def _measures(shape: Shape, item: Item) -> bool:
     """Whether a name says that something was measured; in an evaluation's line every name does."""
-    return shape.validation or _METRIC.search(item.name) is not None or _is_score(item.name)
-
-
-def _is_score(name: str) -> bool:
-    """Whether a name is a metric once it is said to be of an evaluation."""
-    return roles.resolve(f"val/{name}").role == "val_metric"
+    return shape.validation or _METRIC.search(item.name) is not None or is_score(item.name)
 
 
 def _is_row(line: str, kept: Sequence[Item]) -> bool:
@@ -686,7 +489,8 @@ def _may_be_record(shape: Shape, line: str, items: Sequence[Item], end: int) -> 
     said = all(item.said for item in values)
     if shape.dictionary or NAME_AND_NUMBER.match(line):
         return any(_METRIC.search(item.name) and "." in line[item.start : item.end] for item in values)
-    if not shape.counted or not (kept[0].kind in {"step", "epoch"} or (said and all(item.said for item in kept))):
+    leads = kept[0].kind in {"step", "epoch"} or (kept[0].kind == "inner" and said)
+    if not shape.counted or not (leads or all(item.said for item in kept)):
         return False
     if shape.step_name.lower() in _NEVER_ALONE and not said:
         return False
@@ -697,7 +501,7 @@ def _may_be_record(shape: Shape, line: str, items: Sequence[Item], end: int) -> 
         return False
     return any(
         not line[item.start : item.end].isdigit()
-        and not _MEASURED.match(line, item.end)
+        and not MEASURED.match(line, item.end)
         and roles.resolve(item.name).role not in _WEIGHED
         for item in values
     )
@@ -712,7 +516,7 @@ def _tells_enough(
         return True
     if not RESULT_ROLES.isdisjoint(found):
         return roles.resolve(first.name).role in RESULT_ROLES or said
-    if any(map(_is_score, shape.names)):
+    if any(map(is_score, shape.names)):
         shape.validation = not first.name.lower().startswith("train")
         return True
     return counted and said and len(shape.values) >= 2 and bool(found)

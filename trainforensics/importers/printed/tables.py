@@ -27,12 +27,23 @@ _STAMPED = re.compile(rf"\s*\[?(?:{TIME}|(?:INFO|DEBUG)\b)")
 _STEPS = frozenset(STEP_TRUST) - {"s", "it"} | {"epoch", "epochs"}
 _COUNT_BEGINS = re.compile(rf"[#\s]*(?:\w+[\s,]+)?(?:{'|'.join(sorted(_STEPS))})[\s,]", re.IGNORECASE)
 _SIGNS = {"#": "step", "E": "epoch"}  # a header's short names of counts
+_PLAIN_NAME = re.compile(r"[A-Za-z][\w@./-]*")
 _FEWEST, _MOST, _LONGEST_NAME = 2, 200, 40
 # Headers that do not begin with what counts, and what their columns are.
 _KNOWN_HEADERS = {
     ("loss", "last", "counter", "weight", "label", "predict", "features"):  # Vowpal Wabbit
     ("average loss", "loss since last", "counter", "weight", "label", "predict", "features"),
 }  # fmt: skip
+# RLlib's results: a heading, and indented entries under it.
+_RESULT_OF = re.compile(r"Result for (\S+):$")
+_ENTRY = re.compile(r"( +)([\w/.-]+):(?: (.*))?$")
+_WHOLE_NUMBER = re.compile(NUMBER)
+# pycocotools' summary, and what it is of
+_ANNOTATED = re.compile(r".*Evaluate annotation type \*(\w+)\*")
+_AVERAGE = re.compile(
+    r" ?Average (?:Precision|Recall)  \((A[PR])\) @\[ IoU=([\d.]+)(:[\d.]+)?\s*\| area=\s*(\w+)\s*\| maxDets=\s*(\d+)"
+    r"\s*\] = ([\d.]+)\s*$"
+)
 _RESULTS = frozenset({"train_loss", "val_loss", "val_metric", "reward"})
 
 
@@ -42,7 +53,8 @@ class Tables:
 
     `_pairs`: where the names of a table of two columns begin in the line. `_splits`: the parts of the data that the
     columns are of, in a table of one metric a line. `_classes`: the columns of a table of one class a line, of which
-    the line of all counts.
+    the line of all counts. `_entries`: the names over an indented one, with their indentation, None outside a result.
+    `_trial`: whose results came first. `_annotated`: what an evaluation's averages are of.
     """
 
     _header: list[str] = field(default_factory=list)
@@ -51,6 +63,9 @@ class Tables:
     _pairs: int | None = None
     _splits: list[str] = field(default_factory=list)
     _classes: list[str] = field(default_factory=list)
+    _entries: list[tuple[int, str]] | None = None
+    _trial: str = ""
+    _annotated: str = ""
 
     @property
     def has_header(self) -> bool:
@@ -60,10 +75,20 @@ class Tables:
     @property
     def open(self) -> bool:
         """Whether the next line may end it."""
-        return bool(self._metrics)
+        return bool(self._metrics) or self._entries is not None
 
-    def line_of(self, line: str) -> str | None:
-        """A finished row in other words; an empty text while a table goes on; None for what is no table."""
+    def end(self) -> str:
+        """The row that is not finished at the end of the text, in other words."""
+        row, self._metrics, self._heading, self._entries = self._metrics, {}, "", None
+        return _said(list(row), list(row.values()))
+
+    def line_of(self, line: str, *, under_count: bool = False) -> str | None:
+        """A finished row in other words; an empty text while a table goes on; None for what is no table.
+
+        `under_count`: the line before said the step or the epoch, so that the names of a header need not.
+        """
+        if (told := self._of_evaluation(line)) is not None or (told := self._of_result(line)) is not None:
+            return told
         line = line if line.isascii() else line.translate(_BOX)
         bars = line.startswith("|") and line.rstrip().endswith("|")
         if bars and (found := _METRIC.match(line.rstrip())):
@@ -75,13 +100,41 @@ class Tables:
         if not self._header and self._in_pairs(line):
             return ""
         if self._metrics:
-            row, self._metrics, self._heading = self._metrics, {}, ""
-            return _said(list(row), list(row.values()))
+            return self.end()
         if _RULER.match(line):
             return "" if self._header else None
         start = prefix_of(line).end if _STAMPED.match(line) else 0
-        said = self._row(line[start:])
+        said = self._row(line[start:], under_count)
         return f"{line[:start]} {said}" if start and said else said
+
+    def _of_evaluation(self, line: str) -> str | None:
+        """One of pycocotools' averages in other words."""
+        if (found := _ANNOTATED.match(line)) is not None:
+            self._annotated = f"{found[1]}_"
+            return ""
+        found = _AVERAGE.match(line)
+        return f"val/{self._annotated}{_average(*found.groups())}: {found[6]}" if found else None
+
+    def _of_result(self, line: str) -> str | None:
+        """The result of RLlib that ends with a line; an empty text inside one."""
+        if self._entries is not None and (found := _ENTRY.match(line)) is not None:
+            self._enter(*found.groups())
+            return ""
+        begins = _RESULT_OF.match(line)
+        if begins is None and not self._entries:
+            return None
+        row = self.end()
+        if begins is not None:
+            self._trial = self._trial or begins[1]
+            self._entries, self._heading = [], "" if begins[1] == self._trial else f"{begins[1]}/"
+        return row
+
+    def _enter(self, indent: str, name: str, value: str | None) -> None:
+        """An entry of a result; one without a value is over those that are indented further."""
+        over = [entry for entry in self._entries or [] if entry[0] < len(indent)]
+        self._entries = [*over, (len(indent), name)]
+        if value and _WHOLE_NUMBER.fullmatch(value):
+            self._metrics[self._heading + "/".join([*(entry[1] for entry in over[-1:]), name])] = value
 
     def _in_pairs(self, line: str) -> bool:
         """Whether a table of names and numbers begins with this line, or goes on with it."""
@@ -96,7 +149,7 @@ class Tables:
         self._metrics[found[1]] = found[2]
         return True
 
-    def _row(self, line: str) -> str | None:
+    def _row(self, line: str, under_count: bool) -> str | None:
         """What a line is that is neither a ruler nor a metric between bars."""
         cells = _cells(line, len(self._header))
         if len(cells) == len(self._header) >= _FEWEST and all(_NUMERIC.match(cell) for cell in cells):
@@ -107,9 +160,9 @@ class Tables:
             return _said([f"val/{name}" for name in self._classes[1:]], cells[1:])
         if len(cells) == len(self._splits) + 1 and all(map(_NUMERIC.match, cells[1:])):
             return _said([f"{split} {cells[0]}" for split in self._splits], cells[1:])
-        return self._begin(cells)
+        return self._begin(cells, under_count)
 
-    def _begin(self, cells: Sequence[str]) -> str | None:
+    def _begin(self, cells: Sequence[str], under_count: bool) -> str | None:
         """Take note of a header; None if it is none."""
         if all(cell.lower() in SPLITS for cell in cells):
             self._splits = [cell.lower() for cell in cells]
@@ -117,7 +170,7 @@ class Tables:
             self._classes = [cell.rpartition("(")[2].rstrip("):") for cell in cells]
         elif (names := tuple(" ".join(cells).split())) in _KNOWN_HEADERS:
             self._header = list(_KNOWN_HEADERS[names])
-        elif _is_header(cells):
+        elif _is_header(cells) or (under_count and _names_scores(cells)):
             self._header = [_SIGNS.get(cell, cell) for cell in cells]
         else:
             return None
@@ -151,6 +204,19 @@ def _is_header(cells: Sequence[str]) -> bool:
     return any(cell.lower() in _STEPS or cell in _SIGNS for cell in cells[:2]) and not any(
         _NUMERIC.match(cell) or "=" in cell or not 0 < len(cell) <= _LONGEST_NAME for cell in cells
     )
+
+
+def _names_scores(cells: Sequence[str]) -> bool:
+    """Names without numbers, of which several are metrics."""
+    known = sum(roles.resolve(f"val/{cell}").role in {"val_loss", "val_metric"} for cell in cells)
+    return known >= _FEWEST and all(_PLAIN_NAME.fullmatch(cell) for cell in cells)
+
+
+def _average(kind: str, iou: str, to: str | None, area: str, most: str, _: str) -> str:
+    """The name of one of pycocotools' averages: AP, AP50, AP_small, AR_100, AR_100_small."""
+    over = "" if to else f"{round(100 * float(iou))}"
+    of = "" if area == "all" else f"_{area}"
+    return f"{kind}{over}{of}" if kind == "AP" else f"{kind}_{most}{of}"
 
 
 def _said(names: Sequence[str], values: Sequence[str]) -> str:

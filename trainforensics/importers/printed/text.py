@@ -9,6 +9,7 @@ from dataclasses import dataclass
 _ANSI = re.compile(r"\x1b(?:\[[\d;?]*[A-Za-z]|\][^\x07]*\x07|[()][A-Z0-9])")
 _NUMBERED = re.compile(r"\b(epoch|iteration|iter|step|episode|batch|update) #(\d)", re.IGNORECASE)  # "Epoch #3"
 _R_PRINT = re.compile(r'^\[1\] "(.*)"$', re.MULTILINE)
+_ROUND = re.compile(r"^\[(\d+)\]:(?=\s+\w+'s \w+:)", re.MULTILINE)  # LightGBM: "[5]:  valid's l2:0.5"
 _DOTTED = re.compile(r"\b(epoch|step)\.{2,} \((?=\d)", re.IGNORECASE)  # "Epoch... (3/20 | Loss: 0.5)"
 _BOTH = re.compile(r"\bepoch/(iter(?:ation)?|step|batch): (\d+)/(\d+)")  # "epoch/iter: 15/3999"
 _GLUED_RANK = re.compile(r"(?<=[^\n\r])(?=\[rank\d+\]:)")
@@ -33,6 +34,8 @@ def plain(text: str) -> str:
         text = text.replace(" \u2014 ", " - ")
     if '[1] "' in text:
         text = _R_PRINT.sub(r"\1", text)
+    if "'s " in text:
+        text = _ROUND.sub(r"[\1] ", text)
     if ".. (" in text:
         text = _DOTTED.sub(r"\1 (", text)
     if "epoch/" in text:

@@ -1,0 +1,236 @@
+"""Names of a record's numbers beyond the words before them: counts without a name, parts of the data, sentences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+from trainforensics import roles
+from trainforensics.importers.printed.items import SPLITS, STEP_TRUST, Item, find_items
+from trainforensics.importers.rows.axes import says_validation
+
+EPOCHS = frozenset({"epoch", "epochs", "ep", "ep.", "epo", "pass"})
+# What may stand before the name of a step or an epoch: "completed step: 5", "validation loss at iteration 1000".
+BEFORE_STEP = frozenset(SPLITS) | {
+    "at", "completed", "current", "for", "global", "now", "of", "on", "optimizer", "optim", "the", "loss", "results",
+    "result", "metrics", "after", "end", "finished", "done", "log", "model", "beginning", "start", "starting", "data",
+    "learning", "to", "in", "saving", "dict", "summary",
+}  # fmt: skip
+_SYMBOLS_OF_COUNT = frozenset({"t", "i"})
+RANK_OF_SEVERAL = "rank of"  # "(0/4)": a rank if the same step comes from several
+_RATE = re.compile(r"0?\.\d+(?:e-\d+)?|\d(?:\.\d+)?e-\d+")
+RESULT_ROLES = frozenset({"train_loss", "val_loss", "val_metric", "grad_norm", "reward"})
+_SPLIT_BEHIND = re.compile(r"(.+)[ /](\w+)")
+_SPLIT_LEAD = re.compile(r"(\w+) (?=\S*/)")  # "Train loss/train/total"
+_TAGGED = re.compile(r"\w+[_\d]\w*")
+TRAIN = re.compile(r"train", re.IGNORECASE)
+_INFERENCE = re.compile(r"(?:infer(?:ence)?|eval(?:uation)?|validation|test)(?:[ _]time)?", re.IGNORECASE)
+_CLUSTERED = frozenset({"nmi", "ari"})
+_LOGGER = re.compile(r"[a-z_][\w.]*(?<!ing)(?<!ed)")
+_OF_LOSSES = re.compile(r"\s*(loss|losses)\b\W*", re.IGNORECASE)
+_AFTER = re.compile(r"(.+?) (?:after|at|for|in|of|on|@) (?:the )?(\w+)")  # "Cost after iteration 5: 0.5"
+_TITLED = re.compile(r"(?:[\w.-]+[ /]){1,3}(\w+)")  # "gd step 5", "main: opt iter 5"
+MEASURED = re.compile(r"\s?(?:[mµn]?s|secs?|seconds?|min\w*|hours?|[KMGT]i?B|bytes)\b")
+
+
+def name_items(line: str, items: Sequence[Item], start: int, header: str, *, trust: bool, counted_result: bool) -> None:
+    """Name the numbers of a record that begins at a place. `counted_result`: a count stands before a result's value."""
+    if counted_result:
+        _name_count_of_result(items)
+    if trust:
+        _uncover_count(line, items[0])
+    _name_glued(line, items)
+    _name_counts(line, items, start, header)
+    _share_lead(items)
+    _name_total(line, items)
+    _part_splits(items)
+    _carry_splits(items)
+    _part_evaluations(items)
+
+
+def is_count(name: str) -> bool:
+    """Whether a name says that the number counts steps or epochs: "of epoch", "at step"."""
+    *head, last = name.lower().split() or [""]
+    return (last in STEP_TRUST or last in EPOCHS) and BEFORE_STEP.issuperset(head)
+
+
+def is_score(name: str) -> bool:
+    """Whether a name is a metric once it is said to be of an evaluation."""
+    return roles.resolve(f"val/{name}").role == "val_metric"
+
+
+def counts_before(line: str, start: int, end: int) -> list[Item]:
+    """The numbers before a dictionary where one of them counts: "step 5: {'loss': 2.5}"."""
+    items = find_items(line, start, end)
+    return items if isinstance(items, list) and any(is_count(item.name) for item in items) else []
+
+
+def end_sentences(items: Sequence[Item]) -> None:
+    """In a line that counts, a name begins with its sentence: "[Iteration 5] ... 377 records/second. Loss is 2.5"."""
+    _, stop, name = items[0].name.rpartition(". ") if items else ("", "", "")
+    if stop and is_count(name):
+        items[0].name = name  # "Walker. Step: 500. Mean Reward: 2.5."
+    if not any(is_count(item.name) for item in items[:2]):
+        return
+    for item in items:
+        _, stop, name = item.name.rpartition(". ")
+        if stop and item.said and name[:1].isupper():
+            item.name = name
+
+
+def drop_logger(first: Item) -> None:
+    """Behind the level the logger's name may stand without any mark: "INFO trainer step 5"."""
+    logger, _, name = first.name.partition(" ")
+    if _LOGGER.fullmatch(logger) and logger not in BEFORE_STEP and is_count(name):
+        first.name_start += len(first.name) - len(name)
+        first.name = name
+
+
+def name_members(line: str, start: int, end: int, items: Sequence[Item]) -> None:
+    """What stands before a dictionary of losses is said of its members: "Losses {'ner': 2.5}"."""
+    if (found := _OF_LOSSES.fullmatch(line, start, end)) is not None:
+        for item in items:
+            item.name = f"{found[1]}/{item.name}" if item.name else ""
+
+
+def _name_glued(line: str, items: Sequence[Item]) -> None:
+    """In brackets right behind the epoch stands the iteration: "epoch 1[7000]"."""
+    for first, second in pairwise(items[:2]):
+        glued = (line[first.end : second.start], line[second.end : second.end + 1]) == ("[", "]")
+        if glued and first.name.lower() in EPOCHS and not (first.said or second.name or second.share):
+            second.name, second.said = "iteration", True
+
+
+def _uncover_count(line: str, first: Item) -> None:
+    """Before what counts may stand who counts: "gd step 5", "main: opt iter 5"."""
+    found = _TITLED.fullmatch(first.name)
+    if found and (found[1].lower() in STEP_TRUST or found[1].lower() in EPOCHS):
+        first.name = found[1]
+        first.name_start = line.rfind(first.name, 0, first.start)
+
+
+def _name_count_of_result(items: Sequence[Item]) -> None:
+    """Name the numbers of "Train loss 5 0.25" and "5: 0.25"."""
+    count, result = items[:2]
+    result.name, result.said = count.name or "loss", True
+    count.name, count.said, count.name_start = "iteration", True, count.start
+
+
+def _name_counts(line: str, items: Sequence[Item], start: int, header: str) -> None:
+    """Name the numbers at the beginning: "[100] loss: ...", "[1,  2000] loss: ...", "10 | loss 2.5", "(0/4) step 5"."""
+    first, second = items[0], items[1] if len(items) > 1 else items[0]
+    between = line[first.end : second.start].strip()
+    if (
+        (after := _AFTER.fullmatch(first.name))
+        and between in {":", "=", "is"}
+        and second.name in {"", "is"}
+        and is_count(after[2])
+    ):
+        second.name, second.said, first.name = after[1], True, after[2]
+    if first.name in _SYMBOLS_OF_COUNT and first.said and not any(is_count(item.name) for item in items):
+        first.name = "iteration"  # "t=5 L=0.5"
+    if first.name or second.kind == "average":
+        return
+    before, behind = line[start : first.start].strip(), line[first.end : second.start].strip()
+    if first.share:
+        if second.share and not second.name and (before, behind) == ("[", "]["):
+            first.name = "epoch"  # "[0/25][50/500]"
+        elif before == "(" and behind[:1] == ")" and any(item.name.lower() in STEP_TRUST for item in items[1:3]):
+            first.name = RANK_OF_SEVERAL
+        return
+    closed = line[first.end :].lstrip()[:1]
+    bare = second.said and behind.startswith(second.name) and line[first.end : first.end + 1] == " "
+    listed = before == "[" and behind == "," and not second.name and line[second.end : second.end + 1] == "]"
+    if before in {"[", "(", "[ (", "[("} and closed in {"]", ")"} and second.share and behind in {"][", "] ["}:
+        first.name = "epoch"  # "[0][50/500]"
+    elif before in {"[", "(", "[ (", "[("} and closed in {"]", ")"}:
+        first.name, first.said = "iteration", True
+    elif listed and header and len(items) == 2 and _RATE.fullmatch(line, second.start, second.end):
+        first.name, second.name = "step", "learning_rate"  # a list that stands alone under its epoch
+    elif listed:
+        first.name, second.name = "epoch", "iteration"
+    elif not before and (behind[:1] == "|" or bare) and roles.resolve(second.name).role in RESULT_ROLES:
+        first.name, first.said = "iteration", True  # "100 | loss 0.5", "100 nll=0.5"
+    elif not before and line[first.end : first.end + 1] in {":", "\t"} and len(items) > 1:
+        first.name, first.said = "iteration", True  # "100:  loss: 0.5"
+        if not second.name and items[2:] and items[2].name.startswith("avg"):  # its mean behind it: what is minimised
+            second.name, second.said = "loss", True
+            items[2].name, items[2].kind = "loss", "average"
+
+
+def _share_lead(items: Sequence[Item]) -> None:
+    """A word before the first name belongs to all of them: "final_int8_roundtrip val_loss:2.2 val_bpb:1.3"."""
+    lead, _, name = items[0].name.rpartition(" ")
+    if not _TAGGED.fullmatch(lead) or any(" " in item.name for item in items[1:]):
+        return
+    for item in (item for item in items if item.name):
+        item.name = f"{lead}/{name if item is items[0] else item.name}"
+
+
+def _name_total(line: str, items: Sequence[Item]) -> None:
+    """Beside losses a bare total is theirs, "mse=0.25 total=7.25"; whole numbers count, and units tell times."""
+    totals = [item for item in items if item.name.lower() == "total" and "." in line[item.start : item.end]]
+    totals = [item for item in totals if not MEASURED.match(line, item.end)]
+    found = [roles.resolve(item.name) for item in items if item.name]
+    losses = [match for match in found if match.role == "train_loss"]
+    if len(totals) == 1 and losses and all(match.weak for match in losses):
+        totals[0].name = "total loss"
+
+
+def _part_splits(items: Sequence[Item]) -> None:
+    """Tell numbers of held-out data from others of the same line; a split before a path says nothing new."""
+    _name_by_split(items)
+    for item in items:
+        found = _SPLIT_LEAD.match(item.name)
+        if found and found[1].lower() in SPLITS:
+            item.held_out |= SPLITS[found[1].lower()]
+            item.name = item.name[found.end() :]
+        if item.held_out and item.name and not is_count(item.name) and not says_validation(item.name):
+            item.name = f"val/{item.name}"
+
+
+def _name_by_split(items: Sequence[Item]) -> None:
+    """What a split measured is said of the one before it: "loss train: 0.5  eval: 0.75"."""
+    measured = ""
+    for item in items:
+        if (found := _SPLIT_BEHIND.fullmatch(item.name)) and found[2].lower() in SPLITS:
+            measured = found[1]
+        elif measured and item.name.lower() in SPLITS:
+            item.name = f"{item.name} {measured}"
+        else:
+            measured = ""
+
+
+def _carry_splits(items: Sequence[Item]) -> None:
+    """What follows an evaluation's number, and repeats a name, is of it too: "loss 0.5 acc 0.8 val_loss 0.75 acc 0.7".
+
+    In a line that holds nothing else every result is: "END valid top1: 0.5 top5: 0.75 loss: 2.5".
+    """
+    values = [item for item in items if item.name and not is_count(item.name)]
+    lead = values[0].name.lower() if values else ""
+    own = " " in lead and says_validation(lead) and not any(TRAIN.search(item.name) for item in values)
+    own = own and not any(lead.endswith(f" {item.name.lower()}") for item in values[1:])
+    seen: set[str] = set()
+    held_out, carried = False, ""
+    for item in values:
+        name = item.name
+        if item.kind == "average":
+            item.name = carried or name
+            continue
+        carried = ""
+        if says_validation(name) or TRAIN.search(name):
+            held_out = not TRAIN.search(name)
+        elif held_out and (name in seen or (own and (roles.resolve(name).role in RESULT_ROLES or is_score(name)))):
+            item.held_out, item.name = True, (carried := f"val/{name}")
+        seen.add(name)
+
+
+def _part_evaluations(items: Sequence[Item]) -> None:
+    """Where a line says how long inference took, or compares clusters with labels, its accuracy is an evaluation's."""
+    if not any(_INFERENCE.fullmatch(item.name) or item.name.lower() in _CLUSTERED for item in items):
+        return
+    for item in items:
+        role = roles.resolve(item.name).role if item.name else "none"
+        if role is None and is_score(item.name) and not TRAIN.search(item.name):
+            item.held_out, item.name = True, f"val/{item.name}"
