@@ -30,7 +30,7 @@ NAMES: dict[str | None, tuple[str, ...]] = {
     "val_loss": (
         "Loss/val", "Loss_val/Loss", "eval_loss", "val/loss", "valid_loss", "validation/loss", "eval_wikitext_loss",
         "eval/wikipedia/loss", "eval/paloma/macro_loss", "metrics/eval/LanguageCrossEntropy", "loss/eval/total",
-        "eval/c4_en-validation/CrossEntropyLoss", "val_loss_epoch", "val/loss_step", "Validation Loss",
+        "eval/c4_en-validation/CrossEntropyLoss", "val_loss_epoch", "val/loss_step", "Validation Loss", "Vali Loss",
         "validation/epoch_loss", "loss_val", "validLoss", "valloss",
     ),
     None: (
@@ -40,7 +40,7 @@ NAMES: dict[str | None, tuple[str, ...]] = {
         "d_loss", "loss/D", "accuracy", "fast_rcnn/cls_accuracy", "perplexity", "token_acc", "tok_norm", "pos_norm",
         "linear_probe/loss", "knn/k",
         "valid_code_perplexity", "valid_prob_perplexity", "val/codebook_perplexity", "val/vq/perplexity",
-        "ppl", "temperature", "eta_seconds", "percentage", "eval_runtime",
+        "ppl", "temperature", "eta_seconds", "percentage", "eval_runtime", "val/batch_cost",
         "eval_samples_per_second", "eval_steps_per_second", "train_runtime", "grad_norm_clip", "max_grad_norm",
         "layers.3/loss", "loss_0", "D/L", "train/Perplexity", "timing/train/z", "training/global_step",
         "trainer/global_step", "global_step", "mean_token_accuracy", "sources/web/ratio", "gpu_mem_free",
@@ -52,7 +52,7 @@ NAMES: dict[str | None, tuple[str, ...]] = {
         "kl_loss", "train/approx_kl", "actor/ppo_kl", "kl", "objective/kl",
     ),
     "loss_scale": (
-        "loss_scale", "loss scale",
+        "loss_scale", "loss scale", "Fp16 Grad Scale",
     ),
     "attention_entropy": (
         "attn/entropy_l0", "attn/l3/entropy",
@@ -128,6 +128,7 @@ NAMES: dict[str | None, tuple[str, ...]] = {
         "mfu", "bf16_mfu",
     ),
     "reward_std": (
+        "Std of Reward",
         "train/reward_std",
     ),
     "entropy": (

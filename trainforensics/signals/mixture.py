@@ -36,9 +36,9 @@ def logged_shares(signals: Signals) -> list[Curve]:
             groups.setdefault(_LAST_WORD.sub("", curve.name), []).append(curve)
     found = []
     for group in groups.values():
-        if 2 <= len(group) <= MOST and all(np.array_equal(c.step, group[0].step) for c in group):
-            if np.allclose(np.sum([c.value for c in group], axis=0), 1.0, rtol=0, atol=WHOLE):
-                found += group
+        together = 2 <= len(group) <= MOST and all(np.array_equal(c.step, group[0].step) for c in group)
+        if together and np.allclose(np.sum([c.value for c in group], axis=0), 1.0, rtol=0, atol=WHOLE):
+            found += group
     return found
 
 

@@ -79,7 +79,7 @@ LINES: dict[str, tuple[str, str, list[int]]] = {
     "a time before a thread and a class": (
         "10:00:0{i}.123 [main] INFO  o.d.o.l.ScoreIterationListener - Score at iteration {i}0 is {loss}",
         "Score", BY_TEN),
-    "a day and minutes with hyphens": ("2021-02-23-19-0{i}: epoch: {i} |tot {loss} | hm {x} | time 9 | ", "tot", BY_ONE),
+    "a day and minutes with hyphens": ("2021-02-23-19-0{i}: epoch: {i} |tot {loss} | hm {x} | time 9 |", "tot", BY_ONE),
     "a printed string of R": (
         "[1] \"[{i}]:  train's binary_logloss:{loss}  valid's binary_logloss:{x}\"", "train's binary_logloss", BY_ONE),
     "dots behind what counts": ("Epoch... ({i}/116 | Loss: {loss})      ", "Loss", BY_ONE),

@@ -2,10 +2,11 @@
 
 What it detects:
     A loss per token that falls below a value no text allows while the data are seen for the first time: under 0.1
-    nats for good; any loss that is down to a thousandth of its start in the first fifth of the first epoch. Any loss that had settled and then, without a change of the learning rate or a new epoch, collapses
-    to a few percent of its level. One that is solved, with no training sample wrong, while the learning rate still
-    warms up or in the first percents of the declared steps. And one that falls because its features do: the codes in
-    use, or the spread of the representation, vanish with it.
+    nats for good; any loss that is down to a thousandth of its start in the first fifth of the first epoch. Any loss
+    that had settled and then, without a change of the learning rate or a new epoch, collapses to a few percent of its
+    level. One that is solved, with no training sample wrong, while the learning rate still warms up or in the first
+    percents of the declared steps. And one that falls because its features do: the codes in use, or the spread of the
+    representation, vanish with it.
 
 Why it matters:
     The model reads its answer: a missing causal mask, labels in the input, packing that lets documents see themselves,
