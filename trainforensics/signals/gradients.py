@@ -384,7 +384,7 @@ def _nothing_learnt(signals: Signals, level: float) -> bool:
     if len(value) < 4 * width:
         return False
     noise = 1.2533 * robust_sigma(np.diff(value)) / np.sqrt(2 * width)
-    return abs(level - float(np.median(value[:width]))) < CLEAR * max(noise, 0.005 * abs(level))
+    return bool(abs(level - float(np.median(value[:width]))) < CLEAR * max(noise, 0.005 * abs(level)))
 
 
 def _at_start_level(signals: Signals, level: float) -> bool:

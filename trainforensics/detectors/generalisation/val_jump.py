@@ -96,7 +96,7 @@ def _judge(curve: Curve, train: Curve | None, params: Params) -> Finding | None:
 
 
 def _lone(curve: Curve, train: Curve | None, params: Params) -> Finding | None:
-    """Single evaluations far above all others, or several above calm ones, and back at once, while training is quiet."""
+    """Single evaluations far above all others, or several above calm ones, back at once, while training is quiet."""
     if curve.series.role != "val_loss" or len(curve) < params["lone_points"]:
         return None
     at = outlying(curve, params["lone"], params["lone_size"])
