@@ -163,7 +163,8 @@ def is_named(key: str, name: str) -> bool:
 def resolve_all(names: Iterable[str], extra: Mapping[str, str] | None = None) -> dict[str, RoleMatch]:
     """The roles of all names of one run. A weak name keeps its role only where no surer one has it.
 
-    Where no name is known as the training loss and nothing is rewarded, the plainest that speaks of a loss is taken.
+    Where no name is known as the training loss and nothing is rewarded, the plainest that speaks of a loss is taken; where
+    no name speaks of any result, "train" beside "val" is one.
     """
     found = {name: resolve(name, extra) for name in names}
     sure = {_place(match) for match in found.values() if match.role and not match.weak}
@@ -176,6 +177,8 @@ def resolve_all(names: Iterable[str], extra: Mapping[str, str] | None = None) ->
     if not {"train_loss", "reward"} & {match.role for match in decided.values()}:
         unmapped = [name for name in free if decided[name] == RoleMatch()]
         decided |= {name: RoleMatch("train_loss", weak=True) for name in _plainest_loss(unmapped)}
+        if not {"train_loss", "val_loss", "val_metric"} & {match.role for match in decided.values()}:
+            decided |= _bare_pair(unmapped)
     if not any(match.role == "grad_norm" for match in decided.values()):
         decided |= {name: RoleMatch("grad_norm", weak=True) for name in free if name.lower() in _BARE_GRADIENTS}
     return decided
@@ -191,6 +194,18 @@ def _plainest_loss(names: Iterable[str]) -> list[str]:
             further = [word for word in words if word not in LOSS_WORDS | _table().neutral]
             ranked.append((("loss" not in words, len(further)), name))
     return [min(ranked, key=lambda item: item[0])[1]] if ranked else []
+
+
+def _bare_pair(names: Iterable[str]) -> dict[str, RoleMatch]:
+    """The names that say nothing but "train" and "val", where there is one of each."""
+    table = _table()
+    found: dict[str, list[str]] = {"train_loss": [], "val_loss": []}
+    for name in names:
+        words = {token.word for token in _cut(name)}
+        if words and words <= table.train | table.val:
+            found["val_loss" if words & table.val else "train_loss"].append(name)
+    alone = all(len(same) == 1 for same in found.values())
+    return {same[0]: RoleMatch(role, weak=True) for role, same in found.items()} if alone else {}
 
 
 def check_role(role: str) -> None:
@@ -287,7 +302,8 @@ _TIMES = frozenset({"step_time", "dataloader_time"})
 def _resolve(name: str) -> RoleMatch:
     tokens = _cut(name)
     parts = _set_aside(tokens)
-    if any("".join(token.word for token in said) in _table().counts for said in (tokens, parts.tokens)):
+    within = [token for token in parts.tokens if token.word not in _table().neutral]
+    if any("".join(token.word for token in said) in _table().counts for said in (tokens, parts.tokens, within)):
         return RoleMatch()
     match = _validation(parts) if parts.val else _by_windows(parts)
     if match.role is None and (probed := _probed(parts)) is not None:

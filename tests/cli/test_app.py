@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -137,6 +138,7 @@ def test_an_internal_error_is_exit_3_with_one_line(
 def test_an_interruption(run: Run, logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object) -> None:
         os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(10)  # another thread may get the signal first
 
     monkeypatch.setattr(engine, "analyze", interrupt)
     code, _, err = run("analyze", logs, "--out", tmp_path / "out")

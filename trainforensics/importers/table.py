@@ -44,6 +44,7 @@ _LONG_VALUES = frozenset({"value", "metric_value"})
 _LONGEST_QUOTED = 64 << 20
 _NAME = re.compile(r"(?!(?:nan|inf(?:inity)?|none|null)$)[A-Za-z][\w ./()-]*", re.IGNORECASE)
 _BATCH_ROWS = 1 << 16
+_FEWEST_WITH_GAPS = 3  # rows
 _FEW_LINES = 3
 _LONGEST_HEAD = 4 << 20
 
@@ -203,7 +204,7 @@ class _Csv:
         if shape.named:
             message = f"no header: the columns are taken as {', '.join(shape.header)}; --map NAME=ROLE says otherwise"
             self.warnings.append(ReadWarning("no-header", f"line {line}", message))
-        self.delimiter, self.header, self.spans = shape.delimiter, shape.header, shape.spans
+        self.delimiter, self.header, self.spans = shape.delimiter, _with_gaps(shape.header, shape.rows), shape.spans
         if shape.across:
             values = data.strip().strip(b"[]").replace(self.delimiter.encode(), b" ")
             data, self.delimiter = b"\n".join(values.split()), ","
@@ -360,6 +361,21 @@ class _Csv:
         for i, column in enumerate(block.columns.values()):
             column.state[widths <= i] = ABSENT
         yield from reader.add(block, frame)
+
+
+def _with_gaps(header: list[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """The header with a name for each column that it skips: as many are empty in every row as rows have further cells.
+
+    Some trainers write two separators behind a value.
+    """
+    further = {len(row) - len(header) for row in (rows[:-1] if len(rows) > 1 else rows)}
+    if len(rows) < _FEWEST_WITH_GAPS or len(further) != 1 or (wider := further.pop()) <= 0:
+        return header
+    empty = [at for at in range(len(header) + wider) if not any(row[at].strip() for row in rows if at < len(row))]
+    if len(empty) != wider:
+        return header
+    names = iter(header)
+    return [f"column_{at + 1}" if at in empty else next(names) for at in range(len(header) + wider)]
 
 
 def _unique(names: Sequence[str]) -> list[str]:

@@ -22,6 +22,7 @@ MIN_POINTS = 40
 START_SHARE, START_POINTS = 0.02, 5  # of the log: compilation and caches
 ALIKE = 0.4  # of the highest tooth of a saw that each must climb
 UNEVEN = 0.15  # of a tooth by which their lengths may differ
+FEWEST_SLOW, COSTLY = 5, 0.2  # points, no pause; time lost in that of all of the log at its usual pace
 LASTING_SHARE, LASTING_POINTS = 0.1, 20  # of the log, and points, for a slow stretch that ended
 WALL_TIME = "wall time per step"  # name of the series that the time stamps make
 RESETS = 0.05  # share of falls at which a clock may start anew (each epoch)
@@ -151,8 +152,12 @@ def slowdowns(pace: Pace) -> tuple[Slowdown, ...]:
     for e in () if is_saw(curve.value) else excursions(curve):
         to_end = not e.returned
         long = (len(curve) if to_end else e.end) - e.onset
-        if long >= (LASTING_POINTS if to_end else max(LASTING_POINTS, int(LASTING_SHARE * n))):
-            found.append(_slowdown(pace, curve, e, settled, to_end))
+        if long < FEWEST_SLOW:
+            continue
+        slow = _slowdown(pace, curve, e, settled, to_end)
+        lasting = long >= (LASTING_POINTS if to_end else max(LASTING_POINTS, int(LASTING_SHARE * n)))
+        if lasting or long * (slow.factor - 1) >= COSTLY * n:
+            found.append(slow)
     return tuple(found)
 
 

@@ -71,6 +71,7 @@ class Clock:
     _laps: int = 0
     _pass: tuple[int | None, int, int] = (None, 0, 0)  # epoch, iteration and total that were stated last
     _apart: int = 0
+    _whole: bool = False  # iterations are counted out of all of the run
     _begun: tuple[int, ...] = ()  # the first iterations
     _stride: int = 0  # how far apart iterations were logged last
     _counts: dict[str, _Count] = field(default_factory=dict)  # by name
@@ -154,13 +155,25 @@ class Clock:
         if epoch is not None:
             self.turned(epoch)
             done = max(done, epoch - (self._first_epoch or 0))
+        self._whole = self._whole or self._goes_on(iteration, total, epoch)
+        done = 0 if self._whole else done
         self._pass = (epoch, iteration, total)
         self._per_epoch = max(total, self._per_epoch)
-        self._note(Axis(f"epoch x {self._per_epoch} + iteration" if epoch is not None else "iteration", "step"))
+        by_epoch = epoch is not None and not self._whole
+        self._note(Axis(f"epoch x {self._per_epoch} + iteration" if by_epoch else "iteration", "step"))
         if self._counts_samples(iteration) and self.axis is not None:
             self.axis = Axis(self.axis.name.replace("iteration", "sample"), "sample")
         self.step = done * self._per_epoch + iteration
         return self.step
+
+    def _goes_on(self, iteration: int, total: int, epoch: int | None) -> bool:
+        """Whether iterations go on in the next epoch although their total was not reached: it is that of the run."""
+        of, last, whole = self._pass
+        next_one = epoch is not None and of is not None and epoch == of + 1
+        on = next_one and total == whole and last < iteration and last < _FINISHED * total
+        if on and self.axis is not None and self.axis.name.startswith("epoch x"):
+            self.axis = Axis("iteration", "step")
+        return on
 
     def passes_again(self, iteration: int, total: int, epoch: int) -> bool:
         """Whether iterations out of another total begin in an epoch whose own were done: a pass over other data."""

@@ -519,7 +519,7 @@ def _tells_enough(
     if any(map(is_score, shape.names)):
         shape.validation = not first.name.lower().startswith("train")
         return True
-    return counted and said and len(shape.values) >= 2 and bool(found)
+    return counted and said and bool(found) and (len(shape.values) >= 2 or found == {"tokens_per_sec"})
 
 
 def _words(text: str) -> str:
