@@ -283,3 +283,18 @@ def test_what_the_user_unmaps_stays_unmapped() -> None:
     assert resolve_all(["ssl/Hinge_Loss", "lr"], {"hinge_loss": "none"})["ssl/Hinge_Loss"].role is None
     assert resolve_all(["grad", "loss"])["grad"].role == "grad_norm"
     assert resolve_all(["grad", "loss"], {"Grad": "none"})["grad"].role is None
+
+
+@pytest.mark.parametrize(
+    ("names", "known"),
+    [
+        (("train", "val", "lr"), {"train": "train_loss", "val": "val_loss", "lr": "learning_rate"}),
+        (("Train", "Test"), {"Train": "train_loss", "Test": "val_loss"}),
+        (("Loss", "Train", "Val"), {"Loss": "train_loss"}),
+        (("train", "val", "test"), {}),
+        (("recon", "val_recon"), {"recon": "train_loss", "val_recon": "val_loss"}),
+        (("loss", "recon"), {"loss": "train_loss"}),
+    ],
+)
+def test_names_that_mean_a_loss_where_no_other_does(names: tuple[str, ...], known: dict[str, str]) -> None:
+    assert {name: match.role for name, match in resolve_all(names).items() if match.role} == known

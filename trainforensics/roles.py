@@ -163,8 +163,8 @@ def is_named(key: str, name: str) -> bool:
 def resolve_all(names: Iterable[str], extra: Mapping[str, str] | None = None) -> dict[str, RoleMatch]:
     """The roles of all names of one run. A weak name keeps its role only where no surer one has it.
 
-    Where no name is known as the training loss and nothing is rewarded, the plainest that speaks of a loss is taken; where
-    no name speaks of any result, "train" beside "val" is one.
+    Where no name is known as the training loss and nothing is rewarded, the plainest that speaks of a loss is taken;
+    where no name speaks of any result, "train" beside "val" is one.
     """
     found = {name: resolve(name, extra) for name in names}
     sure = {_place(match) for match in found.values() if match.role and not match.weak}

@@ -325,3 +325,10 @@ def test_rows_of_another_table_are_left_out(tmp_path: Path) -> None:
     assert found.axis is not None
     assert found.axis.name == "row"  # the timesteps of each batch are no count
     assert "foreign-row" in {warning.kind for warning in found.warnings}
+
+
+def test_a_header_without_a_name_for_a_column_that_is_always_empty(tmp_path: Path) -> None:
+    lines = "".join(f"{i}\t{1 / i}\t\t_\t{2 / i}\n" for i in range(1, 9))
+    found = read(table, write(tmp_path / "loss.tsv", "EPOCH\tTRAIN_LOSS\tTRAIN_ACC\tDEV_LOSS\n" + lines))
+    assert found.series["DEV_LOSS"].value.tolist() == [2 / i for i in range(1, 9)]
+    assert found.series["TRAIN_LOSS"].value.tolist() == [1 / i for i in range(1, 9)]

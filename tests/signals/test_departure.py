@@ -41,3 +41,11 @@ def test_the_knee_of_a_course_that_was_bent_before() -> None:
     found = departure(make_curve(value, "attention_entropy", step=x), 0.15)
     assert found is not None
     assert abs(found.onset - 140) <= 4
+
+
+def test_a_straight_fall_to_nothing_begins_where_it_leaves_its_noise() -> None:
+    x = np.arange(300)
+    value = 2.2 * np.clip(1 - (x - 140) / 130, 0.04, 1) + 0.03 * RNG.standard_normal(300)
+    found = departure(make_curve(np.abs(value), "attention_entropy", step=x), 0.15)
+    assert found is not None
+    assert 138 <= found.onset <= 155

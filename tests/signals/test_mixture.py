@@ -3,11 +3,11 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
-from factories import make_curve
+from factories import make_curve, make_signals
 from numpy.typing import NDArray
 
 from trainforensics.signals import Curve
-from trainforensics.signals.mixture import FEWEST, MOST, shares
+from trainforensics.signals.mixture import FEWEST, MOST, logged_shares, runs_dry, shares
 
 N = 400
 LOSS = make_curve(np.ones(N), step=5 * np.arange(1, N + 1))
@@ -48,3 +48,25 @@ def test_one_source_many_documents_a_short_loss_or_no_step_say_nothing() -> None
     assert shares(manifest(two).drop("step"), LOSS) == []
     assert shares(pl.LazyFrame({"step": [1, 2]}), LOSS) == []
     assert shares(manifest(two), make_curve(np.ones(N), step=10_000 + np.arange(N))) == []
+
+
+def test_shares_that_the_log_has_add_up_to_one() -> None:
+    code = np.random.default_rng(0).integers(0, 13, N) / 12
+    names = {"mix_code": code, "mix_prose": 1 - code, "lr_mult": code}
+    signals = make_signals([make_curve(v, None, name=k, series_id=i) for i, (k, v) in enumerate(names.items())])
+    assert [curve.name for curve in logged_shares(signals)] == ["mix_code", "mix_prose"]
+    alone = make_signals([make_curve(code, None, name="mix_code"), make_curve(code, None, name="mix_b", series_id=1)])
+    assert logged_shares(alone) == []
+
+
+def test_a_source_runs_dry_only_for_good() -> None:
+    share = np.random.default_rng(1).integers(0, 4, N) / 4
+    assert runs_dry(share) is None
+    share[300:] = 0
+    first = runs_dry(share)
+    assert first is not None
+    assert 295 <= first <= 300
+    assert runs_dry(share[:310]) is None
+    share[100:160] = 0  # such an absence went by
+    assert runs_dry(share) is None
+    assert runs_dry(np.zeros(N)) is None

@@ -41,3 +41,11 @@ def test_a_shift_of_steps_shifts_the_onset(shift: int) -> None:
     (here,) = nonfinite(make_signals({"train_loss": loss}))
     (there,) = nonfinite(make_signals({"train_loss": loss}, step=np.arange(1, 61) + shift))
     assert there.onsets[0] - here.onsets[0] == shift
+
+
+def test_a_log_that_ends_in_one_of_many_nan() -> None:
+    loss = 2 + 0.1 * np.sin(np.arange(200) * 1.7)
+    loss[[40, 90, 140, 199]] = np.nan
+    assert [e.kind for e in nonfinite(make_signals({"train_loss": loss}))] == ["transient-nan"]
+    loss[197:] = np.nan
+    assert "nan-onset" in [e.kind for e in nonfinite(make_signals({"train_loss": loss}))]

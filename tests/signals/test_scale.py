@@ -67,3 +67,19 @@ def test_a_scale_of_another_sort_is_none() -> None:
 def test_skips_from_flags_counts_and_totals() -> None:
     assert skips_per_row(np.array([0.0, 1.0, 0.0, 2.0])).tolist() == [0, 1, 0, 2]
     assert skips_per_row(np.array([0.0, 1.0, 1.0, 3.0])).tolist() == [0, 1, 0, 2]
+
+
+def test_a_decay_to_the_floor_begins_before_the_floor() -> None:
+    """Halvings every ten steps or so, then an overflow at every step."""
+    steps = [1, 2, 9, 17, 26, 31, 44, 58, 63, 77, 91, 96, 113, 121, 134, 147]
+    fell = [(step, 2.0 ** (16 - i), 2.0 ** (15 - i)) for i, step in enumerate(steps)]
+    floor = [(step, 1.0, 1.0) for step in range(156, 240)]
+    events = [
+        Event("overflow", step=step, text=f"Attempted loss scale: {before}, reducing to {after}")
+        for step, before, after in fell + floor
+    ]
+    found = loss_scale(make_signals({"train_loss": np.ones(240)}, events=events))
+    assert found is not None
+    assert found.decay is not None
+    assert found.decay.steps[0] <= 31
+    assert found.decay.overflows_at_floor == len(floor)

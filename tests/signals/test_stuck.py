@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from factories import make_curve, make_signals
 
-from trainforensics.signals.stuck import hidden_points, stuck
+from trainforensics.signals.stuck import hidden_points, stuck, weights_at_rest
 
 N = 200
 RNG = np.random.default_rng(12)
@@ -49,3 +49,15 @@ def test_hidden_points_need_a_bad_gradient_and_a_start() -> None:
     bad = np.array([1, 1, np.inf, 1, 1, np.inf, 1])
     assert hidden_points(curve, bad).tolist() == [False, False, True, False, False, True, False]
     assert not hidden_points(make_curve([0.0, 0.0, 1.0]), np.array([np.inf, np.inf, 1.0])).any()
+
+
+def test_weights_at_rest_need_a_rate_and_digits() -> None:
+    norm = 10 + 0.01 * np.minimum(np.arange(N), 80) + np.where(np.arange(N) < 80, 1e-4 * NORM, 0)
+    rate = np.full(N, 1e-3)
+    found = weights_at_rest(make_signals({"param_norm": norm, "learning_rate": rate}))
+    assert found is not None
+    assert found[1] == 80
+    assert weights_at_rest(make_signals({"param_norm": norm})) is None
+    assert weights_at_rest(make_signals({"param_norm": norm.round(1), "learning_rate": rate})) is None
+    decayed = np.where(np.arange(N) < 80, 1e-3, 1e-5)
+    assert weights_at_rest(make_signals({"param_norm": norm, "learning_rate": decayed})) is None

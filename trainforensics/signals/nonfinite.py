@@ -111,9 +111,13 @@ def _losses(signals: Signals) -> list[Curve]:
 def _in_its_place(signals: Signals) -> list[_Bad]:
     """What tells of the weights of a policy, where no training loss is logged: other losses and the KL.
 
-    Not the reward, which is also NaN while no episode ends; nor what was NaN from the start.
+    Not the reward, which is also NaN while no episode ends; nor what was NaN from the start, unless no loss ever was a
+    number.
     """
-    curves = [*loss_like(signals), *(c for c in signals.curves("kl") if c.series.rank is None)]
+    losses = loss_like(signals)
+    curves = [*losses, *(c for c in signals.curves("kl") if c.series.rank is None)]
+    if losses and not any(curve.finite.any() for curve in losses):
+        return [_Bad(curve, ~curve.finite) for curve in losses]
     return [_Bad(curve, mask) for curve in curves if len(mask := ~curve.finite) and not mask[0]]
 
 

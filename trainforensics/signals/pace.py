@@ -22,6 +22,7 @@ MIN_POINTS = 40
 START_SHARE, START_POINTS = 0.02, 5  # of the log: compilation and caches
 ALIKE = 0.4  # of the highest tooth of a saw that each must climb
 UNEVEN = 0.15  # of a tooth by which their lengths may differ
+CLIMBED = 0.2  # of its fall that a tooth climbs between its outer thirds; a flat course does not
 FEWEST_SLOW, COSTLY = 5, 0.2  # points, no pause; time lost in that of all of the log at its usual pace
 LASTING_SHARE, LASTING_POINTS = 0.1, 20  # of the log, and points, for a slow stretch that ended
 WALL_TIME = "wall time per step"  # name of the series that the time stamps make
@@ -177,7 +178,8 @@ def is_saw(value: Floats) -> bool:
     whole = [part for part in parts if len(part) >= max(9, tooth / 2)]
     thirds = [[float(np.median(third)) for third in np.array_split(part, 3)] for part in whole]
     climbs = [end - start for start, _, end in thirds]
-    if not climbs or min(climbs) <= ALIKE * max(climbs) or min(climbs) <= 0:
+    fallen = float(np.median([np.ptp(value[max(0, at - 9) : at + 9]) for at in falls]))
+    if not climbs or min(climbs) <= max(ALIKE * max(climbs), CLIMBED * fallen):
         return False
     gradual = all(middle - start > 0.1 * (end - start) for start, middle, end in thirds)
     if len(last) < tooth / 6:

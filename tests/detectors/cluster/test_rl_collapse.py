@@ -147,3 +147,11 @@ def test_a_slow_fall_begins_where_it_bends() -> None:
     reward[300:] -= np.linspace(0, 0.6, 100)
     found = one(judge({"reward": reward}))
     assert abs((found.onset_step or 0) - 300) <= 15
+
+
+def test_a_reward_that_runs_away_is_dated_by_what_was_gained() -> None:
+    x = np.arange(800)
+    reward = np.minimum(x / 10, 35) + np.random.default_rng(4).standard_normal(800)
+    reward[690:] -= np.exp(np.minimum((x[690:] - 690) / 8, 13))
+    found = one(judge({"reward": reward}))
+    assert 685 <= (found.onset_step or 0) <= 735

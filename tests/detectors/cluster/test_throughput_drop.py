@@ -181,3 +181,11 @@ def test_a_slope_begins_where_it_bends(seed: int) -> None:
     outcome = throughput_drop.detect(make_signals({"tokens_per_sec": 9000 * slope * noise}), PARAMS)
     assert isinstance(outcome, Fired)
     assert abs((outcome.findings[0].onset_step or 0) - 301) <= 30
+
+
+@pytest.mark.parametrize(("factor", "told"), [(30, True), (2, False)])
+def test_a_short_stretch_counts_by_the_time_it_costs(factor: int, told: bool) -> None:
+    pace = 20 * noise()
+    pace[300:308] /= factor
+    found = alarms(judge(make_signals({"tokens_per_sec": pace})))
+    assert [abs((f.onset_step or 0) - 301) <= 1 for f in found] == [True] * told

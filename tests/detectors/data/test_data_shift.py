@@ -129,3 +129,30 @@ def test_a_stage_or_a_length_that_is_set_announces_the_shift() -> None:
     measured = np.where(later, 1024.0, 512.0) + np.random.default_rng(0).normal(0, 20, N)
     found = findings(make_signals([shifted(0.3), validation(), make_curve(measured, "seq_len", series_id=2)]))
     assert [f.severity for f in found] == [None]
+
+
+def test_a_length_that_the_gradient_feels() -> None:
+    rng = np.random.default_rng(5)
+    length = np.where(np.arange(N) < AT, 35, 7.5) + rng.standard_normal(N)
+    norm = np.exp(0.1 * rng.standard_normal(N)) * np.where(np.arange(N) < AT, 1.4, 2.8)
+    curves = {"train_loss": fall(), "seq_len": length}
+    (found,) = findings(make_signals(curves | {"grad_norm": norm}))
+    assert found.onset_step == AT + 1
+    assert "gradient norm" in found.summary
+    assert not findings(make_signals(curves | {"grad_norm": norm[::-1].copy()}))
+
+
+@pytest.mark.parametrize("by", [0.15, 0.0])
+def test_a_source_that_runs_dry(by: float) -> None:
+    code = np.random.default_rng(6).integers(0, 7, N) / 12
+    code[AT:] = 0
+    loss = fall()
+    loss[AT:] += by
+    shares = [
+        make_curve(v, None, name=n, series_id=i + 2)
+        for i, (n, v) in enumerate({"mix_code": code, "mix_prose": 1 - code}.items())
+    ]
+    found = findings(make_signals([make_curve(loss), *shares]))
+    assert [f.onset_step for f in found if "zero for good" in f.summary or "mix_" in f.summary] == (
+        [AT + 1] if by else []
+    )

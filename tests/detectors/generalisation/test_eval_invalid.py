@@ -140,3 +140,13 @@ def test_a_loss_logged_against_its_own_start_may_be_negative() -> None:
     relative = falling() - falling()[0]
     relative[0] = 0.0
     assert not findings(make_signals([evaluation(relative), training()]))
+
+
+@pytest.mark.parametrize(("end", "told"), [(0.12, True), (0.55, False)])
+def test_one_accuracy_for_ever_beside_a_training_set_that_is_told_apart(end: float, told: bool) -> None:
+    """The loss came to rest early; at 0.57 right, a model that prefers one class has a loss of 0.68 or more."""
+    fall = (
+        end + 0.5 * np.exp(-np.linspace(0, 30, EVERY * N)) + 0.01 * np.random.default_rng(1).standard_normal(EVERY * N)
+    )
+    found = findings(make_signals([evaluation(np.full(N, 0.5676), "val_metric"), make_curve(fall, "train_loss")]))
+    assert len(found) == told

@@ -138,3 +138,9 @@ def test_a_single_jump_and_a_second_descent_are_other_kinds() -> None:
     hump = u_shape(30, 8, 0.0) + 0.6 * np.exp(-(((np.arange(30) - 15) / 3) ** 2))
     assert not findings(make_signals([validation(jump), training(20)]))
     assert not findings(make_signals([validation(hump), training(30)]))
+
+
+def test_a_step_within_the_rise_does_not_hide_it() -> None:
+    value = u_shape(50, 3, 0.8, noise=0.05)
+    value[10:] += 0.5
+    assert findings(make_signals([validation(value), training(50)]))

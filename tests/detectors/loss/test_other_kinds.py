@@ -100,6 +100,11 @@ class TestOscillation:
         signals = make_signals({"train_loss": loss, "reward": np.linspace(0, 1, 600)})
         assert isinstance(run(oscillation, signals), NotApplicable)
 
+    def test_quiet_when_the_loss_stands_above_its_old_level_with_all_its_swings(self) -> None:
+        level = np.where(np.arange(600) < 300, 34.0, 178.0)
+        loss = level * np.exp(0.1 * np.random.default_rng(3).normal(size=600))
+        assert isinstance(run(oscillation, make_signals({"train_loss": loss})), Clear)
+
     def test_quiet_when_noise_grows_but_the_loss_falls(self) -> None:
         loss = 3 - np.arange(600) / 300 + np.where(np.arange(600) < 200, 0.01, 0.1) * RNG.normal(size=600)
         assert isinstance(run(oscillation, make_signals({"train_loss": loss})), Clear)

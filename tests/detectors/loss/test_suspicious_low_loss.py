@@ -95,3 +95,24 @@ def test_a_fall_that_evaluation_confirms_is_learning() -> None:
     error = make_curve(rate, "val_metric", name="wer", step=step[9::10] + 1, series_id=1)
     assert findings(make_signals([loss]))
     assert not findings(make_signals([loss, error]))
+
+
+@pytest.mark.parametrize(("epochs", "told"), [(0.5, True), (5.0, False)])
+def test_nothing_is_left_of_the_loss_in_the_first_part_of_the_first_epoch(epochs: float, told: bool) -> None:
+    loss = 0.85 * np.exp(-np.arange(200) / 8) + 1e-4 * np.random.default_rng(2).random(200)
+    curves = [make_curve(loss), make_curve(np.linspace(0, epochs, 200), "epoch", series_id=1)]
+    assert len(findings(make_signals(curves))) == told
+
+
+@pytest.mark.parametrize(("points", "told"), [(3, True), (60, False)])
+def test_a_low_level_that_is_gone_at_once(points: int, told: bool) -> None:
+    rng = np.random.default_rng(3)
+    loss = 0.17 + 2 * np.exp(-np.arange(400) / 15) + 0.01 * rng.standard_normal(400)
+    loss[250:] = 0.17 * np.maximum(np.exp(-np.arange(150) / (points / 3)), 2e-3)
+    assert len(findings(make_signals({"train_loss": loss}))) == told
+
+
+def test_learning_that_sets_in_early_and_goes_all_the_way_is_none() -> None:
+    x = np.arange(400)
+    loss = 0.01 + 3 / (1 + np.exp((x - 80) / 6)) + 1.5 * np.exp(-x / 8) + 0.003 * np.random.default_rng(4).random(400)
+    assert not findings(make_signals({"train_loss": loss}))

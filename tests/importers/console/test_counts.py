@@ -198,3 +198,21 @@ def test_dialects(name: str, tmp_path: Path) -> None:
         assert result.series[series].number_steps == [1, 2, 3], series
         assert result.series[series].numbers.tolist() == [value] * 3, series
     assert "total loss" not in result.series
+
+
+def test_iterations_that_go_on_over_epochs_are_those_of_the_run(tmp_path: Path) -> None:
+    text = "".join(
+        f"Epoch {1 + i // 10}/3, Steps:  1%|##   | {100 * i}/3000 [00:10<00:10,  5.00it/s, step_loss={3 - i / 20}]\n"
+        for i in range(1, 30)
+    )
+    series = _read(tmp_path, text).series["step_loss"]
+    assert series.number_steps == [100 * i for i in range(1, 30)]
+
+
+def test_a_rate_on_a_line_of_its_own_belongs_to_the_step_before(tmp_path: Path) -> None:
+    text = "".join(
+        f"INFO:tensorflow:loss = {9 - i / 4}, step = {100 * i}\nINFO:tensorflow:global_step/sec: {19 + i / 8}\n"
+        for i in range(12)
+    )
+    rate = _read(tmp_path, text).series["global_step/sec"]
+    assert rate.number_steps == [100 * i for i in range(12)]

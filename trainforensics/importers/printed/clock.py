@@ -71,6 +71,7 @@ class Clock:
     _laps: int = 0
     _pass: tuple[int | None, int, int] = (None, 0, 0)  # epoch, iteration and total that were stated last
     _apart: int = 0
+    _ahead: int = 0  # how far an iteration lies behind the one before it in the same epoch
     _whole: bool = False  # iterations are counted out of all of the run
     _begun: tuple[int, ...] = ()  # the first iterations
     _stride: int = 0  # how far apart iterations were logged last
@@ -167,10 +168,13 @@ class Clock:
         return self.step
 
     def _goes_on(self, iteration: int, total: int, epoch: int | None) -> bool:
-        """Whether iterations go on in the next epoch although their total was not reached: it is that of the run."""
+        """Whether iterations go on in the next epoch as they did in the last, whose total was not reached: it is
+        that of the run."""
         of, last, whole = self._pass
-        next_one = epoch is not None and of is not None and epoch == of + 1
-        on = next_one and total == whole and last < iteration and last < _FINISHED * total
+        if epoch is None or of is None or total != whole or epoch != of + 1:
+            self._ahead = iteration - last if epoch == of and total == whole else 0
+            return False
+        on = last < iteration <= last + 2 * self._ahead and last < _FINISHED * total
         if on and self.axis is not None and self.axis.name.startswith("epoch x"):
             self.axis = Axis("iteration", "step")
         return on

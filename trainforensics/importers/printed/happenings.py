@@ -152,10 +152,18 @@ _RESUMED = frozenset({"restart", "checkpoint-loaded"})
 _NUMBERS = re.compile(r"\d+")
 
 
+# Functions that write or read a checkpoint, as a traceback names them.
+_AT_A_CHECKPOINT = re.compile(
+    r"\bin _?(?:save|load)_(?:checkpoint|state_dict|pretrained|model|state)\w*|\btorch\.(?:save|load)\("
+    r"|\b_?(?:save|load)_(?:checkpoint|state_dict)\w*\(|\bdist_checkpointing\b"
+)
+
+
 @dataclass(slots=True)
 class _Traceback:
     line: int
     last: str = ""
+    at_checkpoint: bool = False
 
 
 @dataclass(slots=True)
@@ -185,7 +193,7 @@ class Happenings:
             self.found = True
             return
         if rank in self._open and (ended := self._trace(rank, body)) is not None:
-            yield from self._event(ended[1], text, ended[0], step, rank, trace=True)
+            yield from self._event(ended.last, text, ended.line, step, rank, trace=ended)
             return
         if rank not in self._open and speaks:
             yield from self._event(text, text, line, step, rank)
@@ -215,24 +223,25 @@ class Happenings:
             yield _at(event, before)
         self._waiting = []
         for rank, trace in self._open.items():
-            yield from self._event(trace.last, trace.last, trace.line, step, rank, trace=True)
+            yield from self._event(trace.last, trace.last, trace.line, step, rank, trace=trace)
 
-    def _trace(self, rank: int | None, body: str) -> tuple[int, str] | None:
-        """Line and last words of the open traceback if this line ends it."""
+    def _trace(self, rank: int | None, body: str) -> _Traceback | None:
+        """The open traceback with its last words if this line ends it."""
         trace = self._open[rank]
         if not body.strip() or body[0] in " \t" or body.startswith(_CHAINED):
             trace.last = body.strip() or trace.last
+            trace.at_checkpoint |= _AT_A_CHECKPOINT.search(body) is not None
             return None
-        del self._open[rank]
-        return trace.line, body
+        trace.last = body
+        return self._open.pop(rank)
 
     def _event(
-        self, said: str, text: str, line: int, step: int | None, rank: int | None, trace: bool = False
+        self, said: str, text: str, line: int, step: int | None, rank: int | None, trace: _Traceback | None = None
     ) -> Iterator[Event]:
         low = said.lower()
         kind = next((k for k, words, pattern in _KINDS if any(w in low for w in words) and pattern.search(said)), None)
         if trace and kind not in {"oom", "nccl-timeout", "hardware", "node-lost", "checkpoint-failed"}:
-            kind = "traceback"
+            kind = "checkpoint-failed" if trace.at_checkpoint else "traceback"
         self.found |= kind is not None
         if kind is None or (kind not in _ALWAYS and self._told(kind, said)):
             return
