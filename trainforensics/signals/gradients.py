@@ -328,6 +328,7 @@ NOTHING, NO_EXCEPTION = 1e-30, 0.99  # a norm of zero, or of what single precisi
 ALIVE, FEWEST_THIRD, CLEAR = 0.9, 5, 2.0  # share of steps with unequal rewards; points; standard errors
 TINY = 1e-4  # the band practitioners use; the run's own history must agree
 ABRUPT = 3.0  # half a decade between sixteen points and the next sixteen; drift takes longer
+STARVED = 1e-3  # of the strongest layer's: what saturated units leave; healthy layers lie within two decades
 STEPPED = 1.5  # a step of the norm that a reader sees
 FAR_BELOW, OUTSIDE = 100.0, 10.0  # times below its early level: gone, and on its way
 CONVERGED = 0.1  # of its first level: a loss this low may well have small gradients
@@ -359,11 +360,11 @@ def _layer_collapse(signals: Signals) -> Collapse | None:
     value = np.where(np.isfinite(matrix.value) & (matrix.value >= 0), matrix.value, np.nan)
     usual = np.array([middle(row[len(row) // 2 :]) for row in value])
     strong = float(np.nanmax(usual)) if np.isfinite(usual).any() else 0.0
-    tiny = (usual < TINY) & (usual < strong * TINY)
+    tiny = (usual < TINY) & (usual < strong * STARVED)
     if not tiny.any() or tiny.all() or strong <= 0 or (usual[tiny] == 0).all():
         return None  # layers that are exactly zero are frozen on purpose
     weakest = np.nanmin(np.where(tiny[:, None], value, np.nan), axis=0)
-    first = lasting_start(weakest < strong * TINY)
+    first = lasting_start(weakest < strong * STARVED)
     if first is None or len(matrix.step) - first < max(5, len(matrix.step) // 5):
         return None
     loss = _idle_loss(signals, int(matrix.step[first]))

@@ -56,6 +56,7 @@ def reward_fall(signals: Signals, share: float) -> Move | None:
         begin = float(np.median(value[: max(5, len(value) // 20)]))
         for e in _lasting(curve, -value) if len(curve) >= MIN_POINTS else []:
             before, after = -e.before, _late(value, END_SHARE if e.recovery == "diverging" else LATE_SHARE)
+            after = min(after, float(np.median(value[e.peak :])))  # it may be on its way back, but most was lost
             gained = before - min(begin, after)
             if before - after > max(share * gained, VISIBLE * noise):
                 half = max((before + after) / 2, begin)  # it may fall far below where it began

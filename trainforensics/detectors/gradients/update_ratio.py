@@ -53,7 +53,7 @@ META = Meta(
     ),
 )
 MIN_POINTS = 20
-FEWEST_IN_ALL = 100  # points: in fewer a loss need not have fallen
+FEWEST_IN_ALL = 50  # points: in fewer a loss need not have fallen
 
 
 def detect(signals: Signals, params: Params) -> Outcome:
@@ -114,7 +114,7 @@ def _idle(signals: Signals, params: Params) -> bool:
     loss = signals.curve("train_loss")
     value = loss.value[loss.finite] if loss is not None else np.empty(0)
     fifth = len(value) // 5
-    if fifth < MIN_POINTS:
+    if fifth < FEWEST_IN_ALL // 5:
         return False
     fall = float(np.median(value[:fifth]) - np.median(value[-fifth:]))
     noise = robust_sigma(np.diff(value)) / math.sqrt(2)
