@@ -1,4 +1,5 @@
-"""Runs of one folder held against each other: a loss that is a multiple of its sibling's, and twins that part for good.
+"""Runs of one folder held against each other: a loss that is a multiple of its sibling's, twins that part for good, and
+runs that go on from another without joining it.
 
 Lying in one folder proves nothing: a multiple must be whole and constant while evaluation agrees, and twins must show
 each other's noise before they part.
@@ -18,6 +19,7 @@ import numpy as np
 from trainforensics import incidents
 from trainforensics.blame.described import flat, leaf
 from trainforensics.blame.siblings import ALIKE
+from trainforensics.compare.continuation import broken_borders
 from trainforensics.compare.pairing import pairs
 from trainforensics.compare.series import compare_curves
 from trainforensics.compare.settings import compare_settings
@@ -96,8 +98,13 @@ def departures(
     """What sets runs of one folder apart, each run at most once a kind. `told`: each run's own incidents."""
     scaled = [found for a, b in neighbours if (found := _scaled(runs[a], runs[b], told))]
     parted = [found for a, b in neighbours if (found := _parted(runs[a], runs[b], told, alone=len(neighbours) == 1))]
+    broken = [
+        (run, finding)
+        for run, finding in broken_borders(neighbours, runs)
+        if not any(i.kind == finding.kind for i in told[run])
+    ]
     first: dict[tuple[str, str], tuple[str, Finding]] = {}
-    for run, finding in sorted([*scaled, *parted], key=lambda found: -found[1].confidence):
+    for run, finding in sorted([*scaled, *parted, *broken], key=lambda found: -found[1].confidence):
         first.setdefault((run, finding.kind), (run, finding))
     for run, finding in first.values():
         (built,) = incidents.build([finding], runs[run])

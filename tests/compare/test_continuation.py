@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from factories import make_curve, make_signals
+
+from trainforensics.compare.continuation import broken_borders
+from trainforensics.model import Finding
+from trainforensics.signals import Signals
+from trainforensics.signals.curve import Floats, Ints
+
+N, EVERY = 400, 10
+STEP = EVERY * np.arange(1, N + 1)
+
+
+def course(seed: int = 0) -> Floats:
+    return 2 + 2 * np.exp(-np.arange(N) / 120) + np.random.default_rng(seed).normal(0, 0.03, N)
+
+
+def run(name: str, step: Ints, loss: Floats, epoch: Floats | None = None, val: Floats | None = None) -> Signals:
+    curves = [make_curve(loss, "train_loss", step=step, name="loss")]
+    if epoch is not None:
+        curves.append(make_curve(epoch, "epoch", step=step, name="epoch", series_id=1))
+    if val is not None:
+        curves.append(make_curve(val, "val_loss", step=step[9::10], name="val_loss", series_id=2))
+    signals: Signals = replace(make_signals(curves), run=name)
+    return signals
+
+
+def borders(*runs: Signals) -> list[tuple[str, Finding]]:
+    pairs: Iterable[tuple[str, str]] = [(a.run, b.run) for i, a in enumerate(runs) for b in runs[i + 1 :]]
+    return list(broken_borders(list(pairs), {r.run: r for r in runs}))
+
+
+@pytest.mark.parametrize("ends", [200, 260])
+def test_a_run_that_does_not_join_the_one_it_goes_on_from(ends: int) -> None:
+    first = run("x/version_0", STEP[:ends], course()[:ends])
+    second = run("x/version_1", STEP[200:], course(1)[200:] + 0.8 * np.exp(-np.arange(200) / 20))
+    for order in ((first, second), (second, first)):
+        ((name, finding),) = borders(*order)
+        assert (name, finding.kind, finding.onset_step) == ("x/version_1", "resume-discontinuity", STEP[200])
+        assert "goes on from step 2010 of version_0" in finding.summary
+        assert finding.scope.sibling == "x/version_0"
+
+
+def test_clean_ones_forks_and_strangers_are_silent() -> None:
+    alarms = 0
+    for seed in range(20):
+        first = run("x/a", STEP[:200], course(2 * seed)[:200])
+        alarms += len(borders(first, run("x/b", STEP[200:], course(2 * seed + 1)[200:])))
+    assert alarms == 0
+    first, apart = run("x/a", STEP[:200], course()[:200]), course(3)[200:] + 1
+    assert not borders(first, run("x/b", STEP[200:], apart), run("x/c", STEP[200:], apart + 1))
+    assert not borders(first, run("x/b", STEP[240:], apart[40:]))
+    assert not borders(first, run("x/b", STEP[:200], apart))
+
+
+def test_validation_that_is_ruined_by_the_restart() -> None:
+    level = 1.5 + np.exp(-np.arange(40) / 10) + 0.01 * np.random.default_rng(5).standard_normal(40)
+    level[20:] += 1.0
+    first = run("x/a", STEP[:200], course()[:200], val=level[:20])
+    ((_, finding),) = borders(first, run("x/b", STEP[200:], course(1)[200:], val=level[20:]))
+    assert finding.kind == "val-jump"
+
+
+@pytest.mark.parametrize(("on", "told"), [(10.0, True), (0.0, False), (14.0, False)])
+def test_steps_that_begin_again_while_epochs_go_on(on: float, told: bool) -> None:
+    epochs = np.linspace(0, 10, 200)
+    first = run("x/a", STEP[:200], course()[:200], epoch=epochs)
+    second = run("x/b", STEP[:200], course(1)[200:], epoch=on + epochs)
+    assert [(name, f.kind) for name, f in borders(first, second)] == [("x/b", "import-integrity")] * told
