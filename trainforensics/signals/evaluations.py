@@ -20,6 +20,7 @@ MAX_POINTS = 100
 MAX_JUMP_POINTS = 400  # a jump needs neighbouring evaluations, so less may be condensed
 FEW, VERY_FEW = 12, 8  # evaluations below which second differences, and running medians, show mostly the shape
 HELD = 3  # rows that show one value: rounding alone repeats most values less often
+BEGUN = 4.0  # noise widths above the lowest level at which a ramp finds a rise under way
 AT_ONCE = 0.25  # of the evaluations since the minimum: a rise within less has no slope to follow back
 LOW = 0.3  # quantile that is the level before a rise: the values next to it may belong to its beginning
 MAD_TO_SD = 1.4826  # of a normal distribution
@@ -299,16 +300,16 @@ def _rise_onset(curve: Condensed, best: int, last: int) -> int:
     """First evaluation of the rise that leads from `best` to `last`.
 
     The ramp that fits best tells the level before the rise, however the curve wandered since its minimum. Where it is
-    done at once, or rises ever slower, the rise begins with it. One that rises evenly or ever faster began before it
+    done at once, or rises ever slower, the rise begins with it, unless the curve had left its noise before. One that rises evenly or ever faster began before it
     left the noise: its slope outside, the steeper of its first quarter's and its whole, is followed back to that level.
     """
     value = curve.smooth[best : last + 1]
     start, stop, even = ramp(value)
-    if not even or stop - start <= AT_ONCE * len(value):
-        return best + start + 1
     low = float(np.quantile(value[: start + 1], LOW))
     inside = np.flatnonzero(value <= low + 2 * curve.noise)
     out = min(best + int(inside[-1]) + 1, last)
+    if not even or stop - start <= AT_ONCE * len(value):
+        return out if value[start] > low + BEGUN * curve.noise else best + start + 1
     step, risen = curve.step[out : last + 1].astype(np.float64), curve.smooth[out : last + 1]
     stops = [at for at in (max(2, len(step) // 4), len(step) - 1) if 0 < at < len(step)]
     slope = max(((risen[at] - risen[0]) / max(step[at] - step[0], 1.0) for at in stops), default=0.0)

@@ -56,6 +56,12 @@ _METRIC = re.compile(
 _WHOLE = re.compile(r"-?\d+(?:\.0*)?(?:e\+\d+)?|\d+(?:\.\d+)?[kKM]|\d\.\d+e\+\d+|\d{1,3}(?:,\d{3})+")
 _MODE = re.compile(r"\((\w+)\)$")
 _KERAS = re.compile(r"\s*(?:-\s)?(?:\d+/\d+\s*(?:[\[━]|-\s)|\d+m?s(?: \d+m?s/\w+)?\s+-\s)")
+# What a message of a save says of the checkpoint: that of the best epoch so far, beside the log's own row of it.
+_SAVED = re.compile(
+    r"(?i)\b(?:saved|saving|save)\b.{0,80}\b(?:checkpoint|ckpt|model)|\b(?:checkpoint|ckpt)\w*\b.{0,20}\b(?:saved|written)\b"
+)
+# A title with the settings of what follows in brackets: "BASELINE (dims = 256, beta = 1, batch = 32)".
+_TITLED = re.compile(r"[A-Za-z][\w -]*\((?:[A-Za-z][\w ]* ?= ?[\w.+-]+, ){1,}[A-Za-z][\w ]* ?= ?[\w.+-]+\)\s*$")
 _PLURAL = frozenset(
     {"steps", "iterations", "iters", "epochs", "batches", "updates", "timesteps"}
 )  # fmt: skip
@@ -224,6 +230,8 @@ def learn(
     if not (0 < len(items) <= _MOST_NUMBERS and (bar or brace or counted_result or not _is_prose(line, items))):
         return None
     name_items(line, items, start, header, trust=trust, counted_result=counted_result)
+    if _TITLED.match(line, start):
+        return None
     shape = Shape(dictionary=brace is not None)
     said_so = any(phrase in line for phrase in _HELD_OUT_PHRASES)
     shape.validation = said_so or _SAYS_HELD_OUT.search(line, 0, start) is not None
@@ -231,6 +239,13 @@ def learn(
         for item in items:
             item.name = (
                 f"epoch/{item.name}" if item.name and item.name.lower() not in {*STEP_TRUST, *EPOCHS} else item.name
+            )
+    if _SAVED.search(line, start, items[0].start):
+        for item in items:
+            item.name = (
+                f"checkpoint/{item.name}"
+                if item.name and item.name.lower() not in {*STEP_TRUST, *EPOCHS}
+                else item.name
             )
     shape.bar = not (items[0].name and items[0].share) and _KERAS.match(line, start) is not None
     _classify(shape, line, items, start, -1 if distrust else 1)
