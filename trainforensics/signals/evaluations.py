@@ -300,8 +300,9 @@ def _rise_onset(curve: Condensed, best: int, last: int) -> int:
     """First evaluation of the rise that leads from `best` to `last`.
 
     The ramp that fits best tells the level before the rise, however the curve wandered since its minimum. Where it is
-    done at once, or rises ever slower, the rise begins with it, unless the curve had left its noise before. One that rises evenly or ever faster began before it
-    left the noise: its slope outside, the steeper of its first quarter's and its whole, is followed back to that level.
+    done at once, or rises ever slower, the rise begins with it, unless the curve had left its noise before. One that
+    rises evenly or ever faster began before it left the noise: its slope outside, the steeper of its first quarter's
+    and its whole, is followed back to that level.
     """
     value = curve.smooth[best : last + 1]
     start, stop, even = ramp(value)
