@@ -81,7 +81,10 @@ def climb_back(curve: Curve) -> ScheduleFault | None:
     rate = curve.value[curve.finite]
     warm = warmed_up(rate)
     peak = float(rate.max())
-    low = warm + int(np.argmin(rate[warm:]))
+    first, last = stretches(rate[warm:] <= LOW_END * peak)  # of several ways down the first counts
+    if not len(first):
+        return None
+    low = warm + int(first[0]) + int(np.argmin(rate[warm + first[0] : warm + last[0] + 1]))
     after = rate[low:]
     if len(rate) < FEWEST or len(after) < FEWEST_OF_TOOTH or rate[low] > LOW_END * peak or rate[warm] < 0.5 * peak:
         return None
