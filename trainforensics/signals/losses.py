@@ -11,14 +11,16 @@ from trainforensics.signals.curve import Curve, Floats
 from trainforensics.signals.evaluations import condense, earlier_wobble, sustained_rise
 from trainforensics.signals.excursions import MIN_POINTS, absurd_falls, excursions, leap_at_start
 from trainforensics.signals.measure import Excursion
+from trainforensics.signals.parts import part_adds
 from trainforensics.signals.precursors import RISING, companions, excursions_of, precursors
 from trainforensics.signals.run import Signals
 from trainforensics.signals.running import running_mean
 from trainforensics.signals.structure import FEWEST_STAGE, announced, ramps
 from trainforensics.signals.task import adversarial, is_distance, rewarded
 
-# What the loss kinds look at beside the loss; declared by each of them, since derived signals are shared.
-USES = (*RISING, "epoch", "learning_rate", "loss_scale", "loss_weight", "reward", "stage")
+# What the loss kinds look at beside the loss; declared by each of them, since derived signals are shared. Of every
+# series: parts of the loss, which have names of their own.
+USES = (*RISING, "epoch", "learning_rate", "loss_scale", "loss_weight", "reward", "stage", "*")
 RANGE_DECADES = 2.0  # no warm-up lasts for the whole run, and none starts at a hundredth and grows by a factor
 RESTART_POINTS = 32  # logged points before a rise in which a restart of the learning rate explains it
 REWEIGHTED = 0.1  # of the largest weight: by less no loss changes its course
@@ -27,6 +29,8 @@ SLOW_POINTS, SLOW_Z, SLOW_P, SLOW_SIZE, SLOW_WOBBLE = 5, 8.0, 1e-3, 0.1, 3.0
 MOST_SURE = 20.0  # noise widths that a few smooth points can prove
 DIP_LOW, DIP_HIGH, USUAL = 0.3, 0.6, 0.75  # of the jump: what is down, what is up; share of the points before it
 STEP_POINTS = 2  # the same for a burst
+HABIT = 0.05  # share of all points: what one batch in twenty does all along is the nature of the data
+UNHABITUAL = 2.0  # times the usual height of such bursts
 MOST_ENDS = 32  # that a later life replaced and that are judged; a run with more restarts than that judges the highest
 CURE = 1.3  # a learning rate back at up to this factor of one that the run knows is no news
 
@@ -97,6 +101,7 @@ def _loss_events(signals: Signals) -> tuple[LossEvent, ...]:
         curve = mean.behind
     finite = curve.value[curve.finite]
     events = [e for e in _on(curve, excursions_of(signals, curve)) if not _constructed(signals, curve, e)]
+    events = _without_habit(events, len(finite))
     leap = None if is_distance(curve) or rewarded(signals) or mean is not None else leap_at_start(finite)
     if leap is not None:
         events = [*_on(curve, (leap,)), *(e for e in events if e.excursion.onset > leap.peak)]
@@ -149,7 +154,28 @@ def _constructed(signals: Signals, curve: Curve, event: LossEvent) -> bool:
         return True
     if event.sudden and event.lasting and ends_dip(finite.value, event.excursion):
         return True
+    if _joined(signals, curve, event):
+        return True
     return not event.sudden and (rewarded(signals) or bool(ramps(finite)) or _reweighted(signals, event))
+
+
+def _without_habit(events: list[LossEvent], n: int) -> list[LossEvent]:
+    """The events without bursts that come so often, in every third of the log, that some batches are simply harder than
+    others; a burst of twice their height stays."""
+    bursts = [e.excursion for e in events if e.sudden and e.excursion.returned]
+    thirds = np.bincount([3 * e.onset // n for e in bursts], minlength=3)
+    if len(bursts) < HABIT * n or thirds.min() < len(bursts) / 6:
+        return events
+    highest = UNHABITUAL * float(np.median([e.height for e in bursts]))
+    return [e for e in events if not (e.sudden and e.excursion.returned and e.excursion.height < highest)]
+
+
+def _joined(signals: Signals, curve: Curve, event: LossEvent) -> bool:
+    """Whether a part joined the loss where it rose: at once, or at its foot where the part is phased in."""
+    if not event.excursion.returned and event.excursion.recovery == "diverging":
+        return False
+    first = event.before_step if event.sudden else event.onset_step - (event.peak_step - event.onset_step)
+    return part_adds(signals, curve, (first, event.peak_step), event.peak - event.excursion.before)
 
 
 def ends_dip(value: Floats, e: Excursion) -> bool:

@@ -15,7 +15,7 @@ Evidence:
 False positives:
     A loss that stands above its old level with all its swings has diverged, or has another term in it.
     Noise that widens while the loss still falls, as with smaller batches or harder data. Adversarial losses that swing
-    from the start: the swings must have grown.
+    from the start: the swings must have grown. A part that joins the loss there, as a discriminator does.
 
 Example:
     `from step 170 loss swings by 0.31 (0.04 before) and no longer falls`
@@ -34,6 +34,7 @@ from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable,
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.curve import Floats
 from trainforensics.signals.evaluations import level_up_to, swings, validation_curves
+from trainforensics.signals.parts import part_adds
 from trainforensics.signals.precursors import companions
 from trainforensics.signals.task import rewarded
 from trainforensics.signals.trend import level
@@ -47,7 +48,7 @@ BEYOND = 4.0  # standard deviations: once in 30,000 points
 META = Meta(
     kind=KINDS["oscillation"],
     needs=("train_loss",),
-    uses=("val_loss", "learning_rate", "grad_norm", "loss_scale", "reward"),
+    uses=("val_loss", "learning_rate", "grad_norm", "loss_scale", "reward", "*"),
     params=(
         Param("growth", 3.0, "the width of eight points' swings varies by a factor of two by chance"),
         Param("share", 0.1, "swings below a tenth of all that was learnt do not decide a run"),
@@ -77,6 +78,9 @@ def detect(signals: Signals, params: Params) -> Outcome:
     before, after = float(np.median(width[max(0, split - QUIET) : split])), float(np.median(width[split:]))
     learnt = float(heights[0] - heights[:split].min())
     if after < params["share"] * max(learnt, before) or _stands_above(chunks, split, before):
+        return Clear()
+    around = loss.step[(split - 1) * size], loss.step[min((split + 1) * size, len(loss) - 1)]
+    if part_adds(signals, loss, (int(around[0]), int(around[1])), after):
         return Clear()
     return Fired((_finding(signals, loss, _onset(loss, split * size, size, before), before, after),))
 
