@@ -6,6 +6,7 @@ from curves import SIGMA, Floats, burst, healthy, hump, ramp, step
 from factories import make_curve
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.signal import lfilter
 
 from trainforensics.signals.excursions import absurd_falls, excursions
 from trainforensics.signals.measure import Excursion
@@ -199,3 +200,13 @@ def test_a_loss_that_falls_far_for_good_is_no_absurd_fall() -> None:
     often = healthy(600)
     often[::20] = -1e34
     assert absurd_falls(often) == ()
+
+
+def test_outliers_of_correlated_noise_seldom_stand_out() -> None:
+    """Its bulk is near normal; its steps are not."""
+    alarms = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        noise = lfilter([0.8], [1, -0.6], rng.standard_t(5, size=4200))[200:]
+        alarms += bool(found(2.5 + 8 * (1 + np.arange(4000) / 20) ** -0.5 + 0.04 * noise))
+    assert alarms <= 8

@@ -147,3 +147,33 @@ def test_of_many_restarts_the_one_that_undid_a_burst_is_told() -> None:
     (event,) = loss_events(make_signals([make_curve(kept, segment=segment, superseded=old)]))
     assert event.rolled_back
     assert event.onset_step == 1001
+
+
+@pytest.mark.parametrize("phased_in", [1, 200])
+@pytest.mark.parametrize("logged", [True, False])
+def test_a_part_that_joins_lifts_the_total_by_its_own_size(phased_in: int, logged: bool) -> None:
+    n, joins = 1600, 700
+    rng = np.random.default_rng(phased_in)
+    weight = np.clip((np.arange(n) - joins + 1) / phased_in, 0, 1)
+    part = 0.5 + 0.02 * rng.normal(size=n)
+    total = healthy(n) + weight * part
+    later = make_curve(part[joins:], None, name="loss_flow", step=np.arange(joins, n))
+    with_part = make_signals([make_curve(total, "train_loss"), *([later] if logged else [])])
+    assert bool(loss_events(with_part)) is not logged
+
+
+def test_a_part_that_joins_explains_no_more_than_its_own_size() -> None:
+    n, joins = 1600, 700
+    total = burst(healthy(n), joins, 3.0)
+    later = make_curve(np.full(n - joins, 0.1), None, name="loss_flow", step=np.arange(joins, n))
+    assert loss_events(make_signals([make_curve(total, "train_loss"), later]))
+
+
+def test_batches_of_two_kinds_are_no_bursts_but_what_towers_over_both_is() -> None:
+    rng = np.random.default_rng(0)
+    loss = healthy(2000) + 0.5 * (rng.random(2000) < 0.15)
+    assert loss_events(make_signals({"train_loss": loss})) == ()
+    loss = burst(loss, 1200, 4.0)
+    events = loss_events(make_signals({"train_loss": loss}))
+    assert len(events) == 1
+    assert 1199 <= events[0].onset_step <= 1203

@@ -389,3 +389,17 @@ def test_validation_joins_the_file_of_its_name(run: Path, tmp_path: Path) -> Non
     assert {name: {s.path for s in r.sources} for name, r in stored.items()} == {
         f"run#{name}.csv": {f"{name}.csv", f"{name}_val.csv"} for name in ("large", "small")
     }
+
+
+@pytest.mark.parametrize(("pause", "lives"), [(1.0, 1), (1.5, 1), (60.0, 2)])
+def test_a_log_cut_into_files_is_one_life_unless_time_was_lost(
+    run: Path, tmp_path: Path, pause: float, lives: int
+) -> None:
+    write_jsonl(run / "log_1.jsonl", rows(range(0, 100), start=1.7e9))
+    write_jsonl(run / "log_2.jsonl", rows(range(100, 150), start=1.7e9 + 99 + pause, seed=1))
+    write_jsonl(run / "log_3.jsonl", rows(range(150, 200), start=1.7e9 + 148 + 2 * pause, seed=2))
+    stored = imported(tmp_path / "store", run)["run"]
+    whole = [(0, 0, 199)] if lives == 1 else [(0, 0, 99), (1, 100, 149), (2, 150, 199)]
+    assert segments(stored) == whole
+    points = stored.points()
+    assert sorted({int(i) for series in points.values() for i in series.segment}) == [index for index, *_ in whole]

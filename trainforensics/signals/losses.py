@@ -171,10 +171,10 @@ def _without_habit(events: list[LossEvent], n: int) -> list[LossEvent]:
 
 
 def _joined(signals: Signals, curve: Curve, event: LossEvent) -> bool:
-    """Whether a part joined the loss where it rose: at once, or at its foot where the part is phased in."""
+    """Whether a part joined the loss where it rose, up to the length of the climb earlier where it is phased in."""
     if not event.excursion.returned and event.excursion.recovery == "diverging":
         return False
-    first = event.before_step if event.sudden else event.onset_step - (event.peak_step - event.onset_step)
+    first = min(event.before_step, 2 * event.onset_step - event.peak_step)
     return part_adds(signals, curve, (first, event.peak_step), event.peak - event.excursion.before)
 
 

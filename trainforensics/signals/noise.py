@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 
 import numpy as np
 
@@ -76,7 +77,7 @@ def _median_of(values: Floats, width: int) -> Floats:
 
 
 SHOULDER = 3.0  # noise widths; shifts the tail so that normal noise, too, decays like a power law
-NORMAL_POINTS, NORMAL_RATIO = 300, 3.4
+NORMAL_POINTS, NORMAL_RATIO, HIGHEST_CHANCE = 300, 3.4, 0.05
 ORDINARY = 4.0  # noise widths; normal noise exceeds them once in 30,000 points
 FEWEST_TAIL, MOST_TAIL = 12, 100  # ordinary points next below a gap, from which the tail's decay is read: sqrt(n)
 
@@ -107,13 +108,20 @@ def chance_height(z: Floats, highest: float, lowest: float, chance: float = 0.01
     return float(peaks[k[widest] - 1]) if probability[widest] < rare[widest] / k[widest] else np.inf
 
 
-def looks_normal(z: Floats) -> bool:
-    """Whether the bulk up to the 97.5th percentile spreads like normal noise: outliers then have another origin.
+def looks_normal(z: Floats, bar: float) -> bool:
+    """Whether all below `bar` spreads like normal noise: outliers then have another origin.
 
     The distances of the 97.5th and the 75th percentile from the median stand as 2.91 in normal noise, 3.5 in Student's
-    t with 5 degrees of freedom, 4.3 in exponential noise; the figure scatters by 6 / sqrt(n), kept as a margin.
+    t with 5 degrees of freedom, 4.3 in exponential noise; the figure scatters by 6 / sqrt(n), kept as a margin. The
+    highest point below the bar must be one that normal noise of this length reaches, or exceeds in one run of twenty:
+    in correlated noise the bulk is near normal whatever the outliers of its steps.
     """
     if len(z) < NORMAL_POINTS:
         return False
     middle, upper, high = np.quantile(z, [0.5, 0.75, 0.975])
-    return bool(high - middle < (NORMAL_RATIO - 6 / np.sqrt(len(z))) * (upper - middle))
+    reached = NormalDist().inv_cdf(1 - HIGHEST_CHANCE / len(z)) / NormalDist().inv_cdf(0.75)
+    ordinary = float(z[z < bar].max())
+    return bool(
+        high - middle < (NORMAL_RATIO - 6 / np.sqrt(len(z))) * (upper - middle)
+        and ordinary - middle < reached * (upper - middle)
+    )

@@ -84,8 +84,9 @@ def _bursts(values: Floats, levels: Level, scale: int) -> list[Candidate]:
     highest = MIN_HEIGHT if scale == 1 else MIN_BLOCK_HEIGHT
     peaks = _peaks(z - usual)
     bar = chance_height(peaks, highest - usual, MIN_COMPANION, CHANCE.get(scale, 0.03)) + usual
-    if np.isinf(bar) and scale == 1 and z.max() >= highest and _steady(levels.sigma) and looks_normal(z):
-        bar = chance_height(peaks, highest - usual, MIN_COMPANION, PLAIN_CHANCE) + usual
+    if np.isinf(bar) and scale == 1 and z.max() >= highest and _steady(levels.sigma):
+        plain = chance_height(peaks, highest - usual, MIN_COMPANION, PLAIN_CHANCE) + usual
+        bar = plain if looks_normal(z, plain) else bar
     stretches = _stretches(z, bar)
     return [Candidate(start * scale, stop * scale, scale, jump=False) for start, stop in stretches]
 

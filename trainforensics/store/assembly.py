@@ -49,6 +49,7 @@ _AGREE = 0.6  # share of common steps that must carry the same value: a replay a
 _INTERLEAVED = 0.05  # share of backward steps beyond which a series is unordered rather than restarted
 _WHOLE = 0.95  # of the points of a copy that a text must have to stand for it
 _FEW_RESTARTS = 8  # as many are restarts however short the series
+_STARTUP = 1_000_000  # microseconds; to load its framework and model takes a process longer
 _FALSE_START = 0.1  # a life that got less far than this share of the next was given up and begun again
 
 
@@ -231,10 +232,24 @@ def _place(unit: Unit, groups: list[list[Member]]) -> None:
     relation, member, group = min(found, key=lambda kin: (kin[0] == "part", not _alike(kin[1].unit, unit)))
     if relation == "continues":
         chain = [m for m in group if m.stream == member.stream]
-        stream, first_life = member.stream, sum(len(m.unit.lives) for m in chain)
+        lives = max(m.first_life + len(m.unit.lives) for m in chain)
+        stream, first_life = member.stream, lives - 1 if _runs_on(chain[-1].unit, unit) else lives
     else:
         stream, first_life = 1 + max(m.stream for m in group), member.first_life
     group.append(Member(unit, relation, stream, first_life if own is None else own.first_life))
+
+
+def _runs_on(a: Unit, b: Unit) -> bool:
+    """Whether one process went on in another file: the next step comes within its usual time, none comes again.
+
+    What is beyond the usual time is less than a start takes, and than a step does.
+    """
+    old, new = a.lives[-1], b.lives[0]
+    steps, gap = old.last_step - old.first_step, new.first_step - old.last_step
+    if not comparable(old, new) or steps <= 0 or gap <= 0 or old.max_step > old.last_step:
+        return False
+    usual = gap * (old.ended - old.started) / steps
+    return 0 <= new.started - old.ended <= usual + min(_STARTUP, usual)
 
 
 def _kin(unit: Unit, group: Sequence[Member], own: Member | None) -> tuple[Relation, Member] | None:

@@ -9,7 +9,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -313,13 +313,17 @@ def _axis(plan: Plan) -> Axis:
 
 
 def _segments(members: Iterable[Member]) -> list[Segment]:
-    """Lives of the longest chain of sources."""
+    """Lives of the longest chain of sources; one that goes on in another file is one."""
     chains: dict[int, list[tuple[int, Life]]] = {}
     for member in members:
         chain = chains.setdefault(member.stream, [])
         chain += [(member.first_life + i, life) for i, life in enumerate(member.unit.lives)]
     longest = max(chains.values(), key=len)
-    return [Segment(i, life.first_step, life.last_step, _iso(life.started, life.naive)) for i, life in longest]
+    found: dict[int, Segment] = {}
+    for i, life in longest:
+        began = found.get(i) or Segment(i, life.first_step, life.last_step, _iso(life.started, life.naive))
+        found[i] = replace(began, last_step=life.last_step)
+    return list(found.values())
 
 
 def _iso(wall: int, naive: bool) -> str | None:
