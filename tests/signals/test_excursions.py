@@ -210,3 +210,14 @@ def test_outliers_of_correlated_noise_seldom_stand_out() -> None:
         noise = lfilter([0.8], [1, -0.6], rng.standard_t(5, size=4200))[200:]
         alarms += bool(found(2.5 + 8 * (1 + np.arange(4000) / 20) ** -0.5 + 0.04 * noise))
     assert alarms <= 8
+
+
+def test_a_height_reached_before_in_the_first_points_is_no_burst() -> None:
+    """The noise of a start shrinks with the loss; what the later noise makes of it says nothing."""
+    t = np.arange(1500)
+    noise = 0.02 + 0.05 * np.exp(-t / 40)
+    loss = 0.02 + 1.6 * np.exp(-np.maximum(t - 10, 0) / 40) + noise * np.random.default_rng(0).normal(size=1500)
+    loss[:12] = (2.02, 1.95, 2.61, 2.03, 2.17, 2.55, 1.5, 2.01, 2.31, 1.44, 1.35, 1.58)
+    assert found(loss) == ()
+    loss[5] = 4.0
+    assert [excursion.onset for excursion in found(loss)] == [5]

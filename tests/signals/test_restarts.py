@@ -5,6 +5,7 @@ import pytest
 from factories import make_curve, make_signals
 
 from trainforensics.model import Event
+from trainforensics.signals.load import join_lives
 from trainforensics.signals.restarts import bump, join, noise_ratio, restarts, schedule_step
 
 RNG = np.random.default_rng(2)
@@ -70,6 +71,17 @@ def test_a_schedule_goes_on_or_does_not() -> None:
     assert schedule_step(goes_on, restart) is None
     rate[200:] = 1e-3
     assert schedule_step(make_curve(rate, "learning_rate", segment=lives), restart) is not None
+
+
+def test_a_rate_that_was_itself_rolled_back_is_no_break_of_the_schedule() -> None:
+    step = np.append(np.arange(230), np.arange(200, 400))
+    lives = np.repeat([0, 1], [230, 200])
+    rate = np.full(430, 1e-3)
+    rate[208:230] = 5e-2
+    curve = join_lives(make_curve(rate, "learning_rate", step=step, segment=lives))
+    restart = restarts(make_signals([curve]))[0]
+    assert restart.repeated == 30
+    assert schedule_step(curve, restart) is None
 
 
 @pytest.mark.parametrize("decay", [2.0, 5.0])

@@ -23,6 +23,7 @@ RESUME_EVENTS = frozenset({"restart", "resume", "resumed", "checkpoint-loaded", 
 WIDTHS = (3, 6, 12, 24, 48, 96)  # points a side; short ones see a bump, long ones a small lasting change
 NEIGHBOURHOOD = 12  # points looked at on the old side, in widths
 FEWEST = 150  # and at least these, so that slow wander is seen by the short widths too
+AT_ONCE = 3  # pairs that tell whether the schedule went on; later ones may lie in a rate that was rolled back itself
 PAIRS = 12  # points logged by both lives that are compared; later ones may lie in the event that was rolled back
 BUMP, BEFORE = 6, 12  # points after a border in which a bump is sought, and points before it that give the level
 BUMP_RATIO = 1.5  # times the highest such bump of the old life nearby
@@ -310,7 +311,7 @@ def schedule_step(curve: Curve, restart: Restart) -> tuple[float, float] | None:
     """
     step, old, new = repeated_points(curve, restart)
     if len(step):
-        worst = int(np.argmax(np.abs(new - old)))
+        worst = int(np.argmax(np.abs(new - old)[:AT_ONCE]))
         apart = abs(new[worst] - old[worst]) > 0.01 * np.abs(old).max()
         return (float(old[worst]), float(new[worst])) if apart else None
     points = curve.take(curve.finite)
