@@ -5,7 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainforensics.signals.noise import chance_height, local_sigma, median, resolution, robust_sigma
+from trainforensics.signals.noise import (
+    chance_height,
+    local_sigma,
+    looks_normal,
+    median,
+    resolution,
+    robust_sigma,
+)
 
 
 def test_robust_sigma_is_the_standard_deviation_of_normal_noise() -> None:
@@ -74,3 +81,13 @@ def test_the_median_is_numpys(values: list[float]) -> None:
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         np.testing.assert_array_equal(median(array), np.median(array))
+
+
+@pytest.mark.parametrize(("highest", "normal"), [(3.0, True), (7.0, False)])
+def test_the_highest_point_below_the_bar_tells_normal_noise(highest: float, normal: bool) -> None:
+    z = np.append(np.random.default_rng(0).normal(size=400), [highest, 20.0])
+    assert looks_normal(z, 20.0) is normal
+
+
+def test_nothing_below_the_bar_is_no_error() -> None:
+    assert looks_normal(np.random.default_rng(0).normal(size=400) + 10, 1.0)

@@ -162,12 +162,17 @@ def _constructed(signals: Signals, curve: Curve, event: LossEvent) -> bool:
 def _without_habit(events: list[LossEvent], n: int) -> list[LossEvent]:
     """The events without bursts that come so often, in every third of the log, that some batches are simply harder than
     others; a burst of twice their height stays."""
-    bursts = [e.excursion for e in events if e.sudden and e.excursion.returned]
-    thirds = np.bincount([3 * e.onset // n for e in bursts], minlength=3)
+    bursts = [e for e in events if _passing(e)]
+    thirds = np.bincount([3 * e.excursion.onset // n for e in bursts], minlength=3)
     if len(bursts) < HABIT * n or thirds.min() < len(bursts) / 6:
         return events
-    highest = UNHABITUAL * float(np.median([e.height for e in bursts]))
-    return [e for e in events if not (e.sudden and e.excursion.returned and e.excursion.height < highest)]
+    highest = UNHABITUAL * float(np.median([e.excursion.height for e in bursts]))
+    return [e for e in events if not _passing(e) or e.excursion.height >= highest]
+
+
+def _passing(event: LossEvent) -> bool:
+    """Whether it is a burst that came back, or may yet."""
+    return event.sudden and (event.excursion.returned or event.excursion.recovery == "ongoing")
 
 
 def _joined(signals: Signals, curve: Curve, event: LossEvent) -> bool:

@@ -120,7 +120,7 @@ def looks_normal(z: Floats, bar: float) -> bool:
         return False
     middle, upper, high = np.quantile(z, [0.5, 0.75, 0.975])
     reached = NormalDist().inv_cdf(1 - HIGHEST_CHANCE / len(z)) / NormalDist().inv_cdf(0.75)
-    ordinary = float(z[z < bar].max())
+    ordinary = float(np.max(z, where=z < bar, initial=-np.inf))
     return bool(
         high - middle < (NORMAL_RATIO - 6 / np.sqrt(len(z))) * (upper - middle)
         and ordinary - middle < reached * (upper - middle)

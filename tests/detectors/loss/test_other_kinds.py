@@ -90,6 +90,16 @@ class TestOscillation:
         assert onset is not None
         assert abs(onset - 201) <= 30
 
+    @pytest.mark.parametrize("joins", [200, 205, 213, 224])
+    def test_quiet_where_a_part_that_swings_joins_the_loss(self, joins: int) -> None:
+        rng = np.random.default_rng(joins)
+        part = np.where(np.arange(600) < joins, 0.0, 0.3 * np.abs(rng.normal(size=600)))
+        loss = fall(600, 2.4, 1.2, 30) + 0.01 * rng.normal(size=600) + part
+        total = make_curve(loss, "train_loss", name="total_loss")
+        joining = make_curve(part, None, name="train/disc_loss", series_id=1)
+        assert isinstance(run(oscillation, make_signals([total])), Fired)
+        assert isinstance(run(oscillation, make_signals([total, joining])), Clear)
+
     def test_quiet_on_isolated_bursts_in_a_shrinking_loss(self) -> None:
         loss = 0.02 + 0.2 * np.exp(-np.arange(1200) / 60) * np.abs(1 + 0.3 * RNG.normal(size=1200))
         loss[130::47] += 40
