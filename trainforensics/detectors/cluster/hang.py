@@ -26,6 +26,8 @@ Parameters:
 from __future__ import annotations
 
 import math
+import re
+from dataclasses import replace
 
 import numpy as np
 
@@ -40,6 +42,7 @@ MIN_POINTS = 30
 MOST = 3  # pauses that may count as lone
 TIMEOUTS = frozenset({"nccl-timeout", "hang"})
 BETWEEN_CHECKPOINTS = 20  # logged points: checkpoints lie further apart, on round steps
+_SECONDS = re.compile(r"[\[( _](?:s|sec|secs|seconds)[\])]?$", re.IGNORECASE)
 META = Meta(
     kind=KINDS["hang"],
     uses=("*",),
@@ -64,13 +67,17 @@ def detect(signals: Signals, params: Params) -> Outcome:
 
 
 def _timed(signals: Signals) -> Curve | None:
+    """A curve with wall times; where no point has one, durations in seconds, added up."""
     loss = signals.curve("train_loss")
     for curve in (loss, max(signals.every_curve(), key=len, default=None)):
         if curve is not None:
             timed = curve.take(np.isfinite(curve.time))
             if len(timed) >= MIN_POINTS:
                 return timed
-    return None
+    taken = signals.curve("step_time")
+    if taken is None or len(taken := taken.only_finite()) < MIN_POINTS or not _SECONDS.search(taken.name):
+        return None
+    return replace(taken, time=np.cumsum(np.maximum(taken.value, 0)), superseded=None)
 
 
 def _pauses(signals: Signals, curve: Curve, params: Params) -> list[Finding]:
