@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
-from factories import make_signals
+from factories import make_curve, make_signals
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,3 +49,11 @@ def test_a_log_that_ends_in_one_of_many_nan() -> None:
     assert [e.kind for e in nonfinite(make_signals({"train_loss": loss}))] == ["transient-nan"]
     loss[197:] = np.nan
     assert "nan-onset" in [e.kind for e in nonfinite(make_signals({"train_loss": loss}))]
+
+
+def test_losses_that_never_were_a_number() -> None:
+    parts = [
+        make_curve(np.full(40, np.nan), None, name=f"train/{name}_loss", series_id=i) for i, name in enumerate("abc")
+    ]
+    (episode,) = nonfinite(make_signals(parts))
+    assert (episode.kind, episode.onsets) == ("nan-onset", (1,))

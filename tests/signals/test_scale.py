@@ -83,3 +83,9 @@ def test_a_decay_to_the_floor_begins_before_the_floor() -> None:
     assert found.decay is not None
     assert found.decay.steps[0] <= 31
     assert found.decay.overflows_at_floor == len(floor)
+
+
+def test_a_total_that_stands_skips_nothing() -> None:
+    assert not skips_per_row(np.full(50, 2.0)).any()
+    assert skips_per_row(np.r_[np.full(20, 2.0), np.full(20, 5.0)]).sum() == 3
+    assert skips_per_row(np.array([0.0, 1, 0, 1])).sum() == 2

@@ -11,7 +11,7 @@ import numpy as np
 
 from trainforensics.signals.curve import Curve, Floats, Ints
 from trainforensics.signals.epochs import epoch_ends
-from trainforensics.signals.evaluations import point_noise, usable
+from trainforensics.signals.evaluations import point_noise, usable, validation_curves
 from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.run import Signals
 from trainforensics.signals.steps import lasting_steps
@@ -19,6 +19,7 @@ from trainforensics.signals.steps import lasting_steps
 SIDE = 32  # points either side of a step
 LEVEL = 8  # points whose median is a level
 FEWEST = 5  # evaluations
+FOLLOWS = 0.5  # of a step, in logarithms
 NEAREST = 0.3  # of one: beyond a distance of that every ratio would be near a whole number
 CLIPPED = 0.03  # relative noise of a gradient norm below which it is held where it is
 MEDIAN_ERROR = 1.2533  # standard error of a median against that of a mean
@@ -131,6 +132,17 @@ def gradient_across(signals: Signals, step: int) -> GradientLevels | None:
     if min(len(before), len(after)) < SIDE // 2 or min(point_noise(np.log(s)) for s in (before, after)) < CLIPPED:
         return None
     return GradientLevels(norm.name, float(np.median(before)), float(np.median(after)))
+
+
+def evaluation_follows(signals: Signals, loss: Curve, step: Step) -> bool:
+    """Whether the validation loss makes half of the step or more, in logarithms, from one evaluation to the next: then
+    the model has changed, not the scale."""
+    before, after = int(loss.step[step.at - 1]), int(loss.step[step.at])
+    for curve in validation_curves(signals):
+        old, new = curve.value[curve.step <= before], curve.value[curve.step >= after]
+        if len(old) and len(new) and min(old[-1], new[0]) > 0:
+            return math.log(new[0] / old[-1]) / math.log(step.ratio) > FOLLOWS
+    return False
 
 
 def learnt(signals: Signals, loss: Curve, step: Step) -> bool:

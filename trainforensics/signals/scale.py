@@ -94,11 +94,14 @@ def skipped_by_scaler(signals: Signals, first: Ints, last: Ints | None = None) -
 
 
 def skips_per_row(value: Floats) -> Floats:
-    """Skipped updates of each row from counts, flags, or a running total (which never falls); shape (n,)."""
+    """Skipped updates of each row from counts, flags, or a running total (which never falls); shape (n,).
+
+    The same count above one at each row is a total that stands.
+    """
     if not len(value):
         return value
     change = np.diff(value, prepend=value[0])
-    running = bool((change >= 0).all()) and value[-1] > value[0]
+    running = bool((change >= 0).all()) and (value[-1] > value[0] or (value[0] > 1 and len(value) > 1))
     return np.clip(change if running else value, 0, None)
 
 

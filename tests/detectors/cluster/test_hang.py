@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from factories import make_curve, make_signals
@@ -75,3 +77,24 @@ def test_heavy_tailed_steps_are_quiet() -> None:
 
 def test_without_times() -> None:
     assert isinstance(hang.detect(make_signals({"train_loss": np.full(N, 2.0)}), PARAMS), NotApplicable)
+
+
+def test_silence_until_the_process_was_killed() -> None:
+    time = 1e9 + 9.5 * np.arange(60)
+    curve = replace(make_curve(np.linspace(3, 2, 60)), time=time)
+    for silent, told in ((11_000.0, True), (200.0, False)):
+        kill = Event("preemption", step=60, wall_time=float(time[-1]) + silent, text="SIGTERM received")
+        outcome = hang.detect(make_signals([curve], events=[kill]), PARAMS)
+        assert isinstance(outcome, Fired) == told
+    assert isinstance(outcome, Clear)
+
+
+def test_durations_in_seconds_stand_in_for_wall_times() -> None:
+    taken = np.full(90, 197.0) + np.random.default_rng(0).normal(0, 3, 90)
+    taken[63] = 8123.0
+    curves = [make_curve(np.linspace(3, 2, 90)), make_curve(taken, "step_time", name="time(s)", series_id=1)]
+    outcome = hang.detect(make_signals(curves), PARAMS)
+    assert isinstance(outcome, Fired)
+    assert outcome.findings[0].onset_step == 64
+    unsaid = make_curve(taken, "step_time", name="time", series_id=1)
+    assert isinstance(hang.detect(make_signals([curves[0], unsaid]), PARAMS), NotApplicable)

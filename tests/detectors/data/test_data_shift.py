@@ -156,3 +156,13 @@ def test_a_source_that_runs_dry(by: float) -> None:
     assert [f.onset_step for f in found if "zero for good" in f.summary or "mix_" in f.summary] == (
         [AT + 1] if by else []
     )
+
+
+def test_a_step_above_the_untrained_loss_is_no_change_of_data() -> None:
+    told = []
+    for height in (1.0, 4.0):
+        value = fall()
+        value[AT:] += height
+        few = make_curve(np.linspace(2.4, 2.1, 4), "val_loss", step=np.array([100, 400, 700, 1000]), series_id=1)
+        told.append(any("steps from" in f.summary for f in findings(make_signals([make_curve(value), few]))))
+    assert told == [True, False]

@@ -6,7 +6,7 @@ import numpy as np
 from factories import make_curve, make_signals
 
 from trainforensics.detectors.resume import import_integrity
-from trainforensics.model import Finding, Fired, ReadWarning
+from trainforensics.model import Event, Finding, Fired, ReadWarning
 from trainforensics.signals import Curve, Signals
 
 PARAMS = {p.name: p.default for p in import_integrity.META.params}
@@ -128,3 +128,11 @@ def test_rows_that_others_have_or_that_no_even_log_has_are_not_missing() -> None
     assert not findings(make_signals([make_curve(np.ones(500), step=sampled)]))
     lives = make_curve(np.ones(200), step=np.r_[0:100, 600:700], segment=np.arange(200) // 100)
     assert not findings(make_signals([lives]))
+
+
+def test_rows_that_the_logger_refused() -> None:
+    text = "wandb: WARNING Step must only increase in log calls.  Step 149 < 745; dropping {'lr': 0.1}."
+    signals = make_signals({"train_loss": np.linspace(3, 2, 50)}, events=[Event("warning", text=text)])
+    outcome = import_integrity.detect(signals, PARAMS)
+    assert isinstance(outcome, Fired)
+    assert outcome.findings[0].severity == "medium"

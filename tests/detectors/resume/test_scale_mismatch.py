@@ -135,3 +135,15 @@ def test_a_large_gap_that_opens_or_adds_is_no_scale() -> None:
 def test_a_few_evaluations_tell_no_large_ratio_from_a_gap() -> None:
     validation = make_curve(9.7 * loss(3)[60::60], "val_loss", step=np.arange(61, N, 60), series_id=1)
     assert not findings(make_signals([make_curve(loss()), validation]))
+
+
+def test_a_step_that_evaluation_follows_is_the_models() -> None:
+    rng = np.random.default_rng(11)
+    loss = (3 + np.exp(-np.arange(400) / 80)) * np.exp(0.01 * rng.standard_normal(400))
+    loss[250:] *= 2
+    level = 3 + np.exp(-np.arange(19, 400, 20) / 80)
+    level[12:] *= 2
+    train = make_curve(loss)
+    val = make_curve(level, "val_loss", step=np.arange(20, 401, 20), series_id=1)
+    told = [isinstance(scale_mismatch.detect(make_signals(c), PARAMS), Fired) for c in ([train], [train, val])]
+    assert told == [True, False]

@@ -216,3 +216,36 @@ def test_a_rate_on_a_line_of_its_own_belongs_to_the_step_before(tmp_path: Path) 
     )
     rate = _read(tmp_path, text).series["global_step/sec"]
     assert rate.number_steps == [100 * i for i in range(12)]
+
+
+def test_a_tracebacks_last_words_at_a_checkpoint(tmp_path: Path) -> None:
+    rows = "".join(f"step {i} loss {3 - i / 40}\n" for i in range(40))
+    trace = (
+        "[rank0]: Traceback (most recent call last):\n"
+        '[rank0]:   File "callbacks/model_checkpoint.py", line 402, in _save_checkpoint\n'
+        "[rank0]: CheckpointingException: Invalid sharding pattern for exp_avg\n"
+    )
+    events = _read(tmp_path, rows + trace).events
+    assert [(event.kind, event.step) for event in events if "sharding" in event.text] == [("checkpoint-failed", 39)]
+
+
+def test_what_a_save_says_of_its_loss_is_no_row_of_the_log(tmp_path: Path) -> None:
+    text = "".join(
+        f"epoch {500 * i} | loss {3 - i / 10}\nCheckpoint saved to best.pt (epoch {500 * i - 13}, loss {2 - i / 10})\n"
+        for i in range(1, 12)
+    )
+    assert _read(tmp_path, text).series["loss"].number_steps == [500 * i for i in range(1, 12)]
+
+
+def test_a_titles_settings_are_no_record(tmp_path: Path) -> None:
+    text = "BASELINE (dims = 256, beta = 1, batch = 32)\n" + "".join(f"epoch {i} loss {3 - i / 9}\n" for i in range(9))
+    assert _read(tmp_path, text).series["loss"].number_steps == list(range(9))
+
+
+def test_a_bar_in_words_behind_a_loggers_prefix(tmp_path: Path) -> None:
+    text = "".join(
+        f"2026-07-24T02:{10 + i}:26 - 0 - tqdm_loggable - tqdm_logging.py:145 - INFO :: Progress on:train "
+        f"{10 * i}it/980it rate:9.4s/it remaining:57:55 elapsed:1:46:22 postfix:loss={3 - i / 40}\n"
+        for i in range(1, 30)
+    )
+    assert _read(tmp_path, text).series["loss"].number_steps == [10 * i for i in range(1, 30)]

@@ -2,7 +2,7 @@
 
 What it detects:
     A pause between two logged points many times longer than any regular one, at a step at which nothing recurs; a
-    time-out of a collective operation that the log tells of.
+    time-out of a collective operation that the log tells of; silence from the last point until the process was killed.
 
 Why it matters:
     A hang wastes the whole cluster, and a run that once waited on a socket, a lock or a file system will again.
@@ -20,7 +20,7 @@ Example:
 Parameters:
     times: the pause in usual times between points.
     beyond: the pause in longest regular pauses.
-    seconds: shortest pause.
+    seconds: shortest pause. silent: shortest silence before a kill.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from trainforensics.signals.restarts import restarts
 MIN_POINTS = 30
 MOST = 3  # pauses that may count as lone
 TIMEOUTS = frozenset({"nccl-timeout", "hang"})
+KILLED = frozenset({"preemption", "node-lost"})
 BETWEEN_CHECKPOINTS = 20  # logged points: checkpoints lie further apart, on round steps
 _SECONDS = re.compile(r"[\[( _](?:s|sec|secs|seconds)[\])]?$", re.IGNORECASE)
 META = Meta(
@@ -49,6 +50,7 @@ META = Meta(
     params=(
         Param("times", 30.0, "evaluations take tens of steps' time"),
         Param("beyond", 4.0, "times of evaluations on a shared machine vary by a factor of two"),
+        Param("silent", 600.0, "seconds before a kill; saving a model or waiting for peers at the end takes minutes"),
         Param("seconds", 60.0, "shorter pauses cost nothing and are made by any scheduler"),
     ),
 )
@@ -63,6 +65,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
         return NotApplicable("the log has no wall times", "a time stamp with every logged step")
     if curve is not None:
         found += _pauses(signals, curve, params)
+        found += _silence(signals, curve, params)
     return Fired(tuple(found)) if found else Clear()
 
 
@@ -91,6 +94,36 @@ def _pauses(signals: Signals, curve: Curve, params: Params) -> list[Finding]:
     rest = float(order[len(lone)]) if len(lone) < len(order) else usual
     told = [i for i in lone if not _restarted(signals, curve, int(i))]
     return [_finding(curve, int(i), float(seconds[i]), usual, rest) for i in told]
+
+
+def _silence(signals: Signals, curve: Curve, params: Params) -> list[Finding]:
+    """The time between the last point and the message that the process was killed, where it was waiting all along."""
+    usual, last = float(np.median(np.diff(curve.time))), float(curve.time[-1])
+    killed = (e for e in signals.events if e.kind in KILLED and e.naive_time == curve.series.naive_time)
+    ends = [e.wall_time for e in killed if e.wall_time is not None and e.wall_time > last]
+    silent = min(ends) - last if ends else 0.0
+    if usual <= 0 or silent < max(params["times"] * usual, params["silent"]):
+        return []
+    step = int(curve.step[-1])
+    text = (
+        f"After step {step} nothing was logged for {_duration(silent)}, until the process was killed; points usually "
+        f"come every {_duration(usual)}."
+    )
+    row = Evidence(f"wall time of {curve.name}", step, silent, usual, "seconds from the last point to the kill")
+    return [
+        Finding(
+            kind="hang",
+            series=curve.name,
+            role=curve.series.role,
+            onset_step=step,
+            onset_interval=(step, step + curve.cadence),
+            confidence=0.8,
+            summary=text,
+            segment=int(curve.segment[-1]),
+            recovery="unrecovered",
+            evidence=(row,),
+        )
+    ]
 
 
 def _longest_regular(order: Floats) -> float:

@@ -26,6 +26,7 @@ from trainforensics.signals.levels import (
 from trainforensics.signals.task import rewarded
 
 KIND = KINDS["data-shift"]
+UNTRAINED = 3  # points
 
 
 def training_alone(signals: Signals, loss: Curve, params: Params) -> Finding | None:
@@ -63,6 +64,8 @@ def stepped_up(signals: Signals, loss: Curve, params: Params) -> Finding | None:
     ups = steps_up(loss, params["kept"], params["clear"])
     ups = [at for at in ups if all(goes_on(curve, loss, at, params["val_share"]) for curve in curves)]
     ups = unexplained(signals, loss, ups, params["rate"])
+    untrained = float(loss.value[:UNTRAINED].max())  # no data are harder than all were to the untrained model
+    ups = [at for at in ups if levels_at(loss, at)[1] < untrained]
     if not ups:
         return None
     step, (before, after) = int(loss.step[ups[0]]), levels_at(loss, ups[0])

@@ -33,7 +33,7 @@ from dataclasses import replace
 import numpy as np
 
 from trainforensics.detectors.base import Meta, Param, Params
-from trainforensics.detectors.resume.unread import unread
+from trainforensics.detectors.resume.unread import refused, unread
 from trainforensics.kinds import KINDS, Severity
 from trainforensics.model import Clear, Evidence, Finding, Fired, Outcome
 from trainforensics.signals import Curve, Signals
@@ -59,7 +59,7 @@ REMARKS = frozenset({"undecodable", "bad-line", "ragged-row", "torn-line", "arch
 
 def detect(signals: Signals, params: Params) -> Outcome:
     """A finding for what was damaged, one for what is partial, and one each for steps below zero, clashes and gaps."""
-    damaged = [warning for warning in signals.warnings if warning.kind in CAPPING]
+    damaged = [warning for warning in signals.warnings if warning.kind in CAPPING] or refused(signals.events)
     remarks = [warning for warning in signals.warnings if warning.kind in REMARKS]
     curves = signals.every_curve()
     others = (

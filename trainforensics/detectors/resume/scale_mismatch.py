@@ -43,6 +43,7 @@ from trainforensics.signals.evaluations import usable
 from trainforensics.signals.multiples import (
     SIDE,
     Step,
+    evaluation_follows,
     gradient_across,
     learnt,
     setting_of,
@@ -98,6 +99,8 @@ def _rescaled(signals: Signals, loss: Curve, step: Step, params: Params) -> Find
     bent = step.bend > max(params["bend"] / SIDE, 3 * step.error)
     noisier = abs(math.log(max(step.noise, 1e-12) / ratio)) > math.log(params["noise"])
     if bent or noisier or (k is None and still is None) or (not named and learnt(signals, loss, step)):
+        return None
+    if evaluation_follows(signals, loss, step):
         return None
     at, before, after = int(loss.step[step.at]), float(np.median(step.before[-8:])), float(np.median(step.after[:8]))
     about, times = ("", f"{k}") if k is not None else ("about ", f"{larger:.2g}")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from trainforensics.kinds import Severity
-from trainforensics.model import Evidence, Finding, ReadWarning
+from trainforensics.model import Event, Evidence, Finding, ReadWarning
 
 MOST_ROWS = 10  # of evidence
+_REFUSED = re.compile(r"[Ss]tep must only increase|less than (?:the )?current step")
 _STEPS = re.compile(r"steps? (-?\d+)(?: (to|and) (-?\d+))?")
 
 
@@ -34,6 +35,12 @@ def unread(warnings: list[ReadWarning], severity: Severity, confidence: float) -
         evidence=tuple(_row(warning) for warning in warnings[:MOST_ROWS]),
     )
     return [found]
+
+
+def refused(events: tuple[Event, ...]) -> list[ReadWarning]:
+    """What a logger printed of rows that it did not take, because a later step had been logged before them."""
+    said = [event for event in events if event.kind == "warning" and _REFUSED.search(event.text)]
+    return [ReadWarning("dropped-by-logger", event.source or "log", event.text[:160]) for event in said[:1]]
 
 
 def _unfinished(warnings: list[ReadWarning]) -> str:

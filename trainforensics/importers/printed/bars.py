@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from trainforensics.importers.printed.items import trust_of
-from trainforensics.importers.printed.tokens import count_of
+from trainforensics.importers.printed.tokens import count_of, prefix_of
 from trainforensics.importers.rows.axes import says_validation
 
 # A bare bar of steps, for speed.
@@ -94,11 +94,15 @@ def endless_bar(line: str) -> str | None:
 
 def worded_bar(line: str) -> Bar | None:
     """A bar in words, for what is no terminal: `Progress on:train 12it/1.00kit rate:4.0it/s ... postfix:...`."""
-    found = _WORDED.match(line) if line.startswith("Progress on:") else None
+    start = line.find("Progress on:")
+    found = _WORDED.match(line, start) if start >= 0 else None
     if found is None:
         return None
     held_out = _HELD_OUT.search(found["text"]) is not None
-    return Bar(0, len(line), _number(found["n"]), _number(found["total"]), None, held_out, found["rest"] or "")
+    prefix = prefix_of(line)
+    said_at = f"{line[slice(*prefix.time)]} " if start and prefix.time else ""
+    rest = f"{said_at}{found['rest'] or ''}"
+    return Bar(start, len(line), _number(found["n"]), _number(found["total"]), None, held_out, rest)
 
 
 def _description(line: str, at: int) -> tuple[int, str]:
