@@ -221,3 +221,13 @@ def test_a_height_reached_before_in_the_first_points_is_no_burst() -> None:
     assert found(loss) == ()
     loss[5] = 4.0
     assert [excursion.onset for excursion in found(loss)] == [5]
+
+
+@pytest.mark.parametrize(("n", "seed"), [(60, 1614), (130, 2482), (200, 487)])
+def test_a_climb_may_set_out_from_the_very_first_point(n: int, seed: int) -> None:
+    """Huge values of both signs all over a log lead there: nothing precedes, and nothing fails."""
+    rng = np.random.default_rng(seed)
+    loss = 0.3 * rng.normal(size=n)
+    wild = rng.random(n) < 0.25
+    loss[wild] = rng.choice([-700.0, 700.0], wild.sum())
+    assert all(0 <= excursion.onset <= excursion.peak <= excursion.end for excursion in found(loss))
