@@ -148,7 +148,7 @@ def _tests(units: Units, key: str, events: Ints, shards: list[_Test]) -> list[_T
         _Test(key, name, found[name][0], found[name][2], float(q), looked_at)
         for name, q in zip(raised, adjusted, strict=True)
     ]
-    return sorted(tests, key=lambda test: test.q)
+    return sorted(tests, key=lambda test: (test.q, test.name))  # polars groups in no order
 
 
 def _within(held: Ints, hit: Bools, events: Ints, shards: list[_Test]) -> float:

@@ -72,7 +72,7 @@ class Units:
             .select(key, "unit")
             .unique()
         )
-        return [str(name) for name in seen.group_by(key).len().filter(pl.col("len") >= 2).collect()[key]]
+        return sorted(str(name) for name in seen.group_by(key).len().filter(pl.col("len") >= 2).collect()[key])
 
     def rows_in(self, events: Ints, holds: pl.Expr) -> pl.DataFrame:
         """The manifest's rows in some units that satisfy an expression, in step order."""
