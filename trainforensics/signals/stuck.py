@@ -78,9 +78,11 @@ def _stuck(signals: Signals) -> Stuck | None:
 def weights_at_rest(signals: Signals) -> tuple[Curve, int] | None:
     """The norm of the weights and the index from which on it is the same to its last digit although it moved before and
     the learning rate is up; None where it goes on moving, or is printed too coarsely to tell."""
-    curve, rate = signals.curve("param_norm"), signals.curve("learning_rate")
-    curve = curve.only_finite() if curve is not None else None
-    if curve is None or rate is None or len(curve) < REST:
+    logged, scheduled = signals.curve("param_norm"), signals.curve("learning_rate")
+    if logged is None or scheduled is None:
+        return None
+    curve, rate = logged.only_finite(), scheduled.only_finite()
+    if len(curve) < REST or not len(rate):
         return None
     moved = np.flatnonzero(np.diff(curve.value))
     first = int(moved[-1]) + 1 if len(moved) else 0
@@ -88,7 +90,7 @@ def weights_at_rest(signals: Signals) -> tuple[Curve, int] | None:
         return None
     longest = int(np.max(np.diff(np.concatenate(([-1], moved)))))
     meanwhile = at_steps(rate, curve.step[first:])
-    trained = meanwhile[meanwhile > MOVES * np.nanmax(rate.value)]
+    trained = meanwhile[meanwhile > MOVES * rate.value.max()]
     return (curve, first) if len(trained) >= max(REST, RESTLESS * longest) else None
 
 
