@@ -36,8 +36,10 @@ def with_blanks(
             continue
         beside = [(s, points[s.series.id].seq) for s in stored if s.part == series.part and s.series.id in points]
         lost = _lost(own.seq, blank, [pair for pair in beside if pair[0] is not series])
-        if series.series.role == "val_loss" and lost.sum() == 1:
-            continue  # an evaluation that was not made, as where the job ended
+        if series.series.role == "val_loss" and lost.sum() == 1:  # not made, as where the job ended
+            message = f"{series.series.name}: 1 row holds no number for it; an evaluation that was not made"
+            warnings.append(ReadWarning("blank", series.series.source, message))
+            continue
         if lost.any():
             filled[series.series.id] = _merged(own, blank, lost)
             message = f"{series.series.name}: {int(lost.sum())} rows hold no number for it and are taken as NaN"

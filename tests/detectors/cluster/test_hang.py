@@ -87,6 +87,10 @@ def test_silence_until_the_process_was_killed() -> None:
         outcome = hang.detect(make_signals([curve], events=[kill]), PARAMS)
         assert isinstance(outcome, Fired) == told
     assert isinstance(outcome, Clear)
+    late = Event("preemption", step=60, wall_time=float(time[-1]) + 11_000, text="SIGTERM received")
+    done = Event("finish", step=60, text="Training completed")
+    assert isinstance(hang.detect(make_signals([curve], events=[done, late]), PARAMS), Clear)
+    assert isinstance(hang.detect(make_signals([curve], events=[late], config={"max_steps": 60}), PARAMS), Clear)
 
 
 def test_durations_in_seconds_stand_in_for_wall_times() -> None:

@@ -249,3 +249,8 @@ def test_a_bar_in_words_behind_a_loggers_prefix(tmp_path: Path) -> None:
         for i in range(1, 30)
     )
     assert _read(tmp_path, text).series["loss"].number_steps == [10 * i for i in range(1, 30)]
+
+
+def test_results_in_brackets_are_no_title(tmp_path: Path) -> None:
+    text = "".join(f"Epoch {i} (loss = {3 - i / 8}, acc = {i / 16})\n" for i in range(9))
+    assert _read(tmp_path, text).series["loss"].numbers.tolist() == [3 - i / 8 for i in range(9)]

@@ -8,6 +8,8 @@ import pytest
 from reading import Read, read
 
 from trainforensics.importers import console
+from trainforensics.importers.base import Points, Source
+from trainforensics.importers.printed.reader import Reader
 from trainforensics.importers.printed.sections import heading
 
 Series = dict[str, list[tuple[int, float]]]
@@ -146,3 +148,12 @@ def test_steps_of_passes(name: str, tmp_path: Path) -> None:
 )
 def test_headings(line: str, announced: bool | None) -> None:
     assert heading(line) is announced
+
+
+def test_a_bar_that_goes_on_under_a_heading_is_the_trainings() -> None:
+    lines = [f" 10%|## | {i}/20 [00:01<00:09, 3.0it/s, loss={1 + i / 16:.4f}]" for i in range(1, 21)]
+    lines.insert(15, "val")
+    reader = Reader(Source(Path("train.log"), "train.log"))
+    found = [*reader.block("\n".join(lines), 1), *reader.end()]
+    steps = [step for part in found if isinstance(part, Points) for step in part.step.tolist()]
+    assert steps == list(range(1, 21))

@@ -37,6 +37,7 @@ from trainforensics.model import Clear, Event, Evidence, Finding, Fired, NotAppl
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.curve import Floats
 from trainforensics.signals.restarts import restarts
+from trainforensics.signals.task import planned_steps
 
 MIN_POINTS = 30
 MOST = 3  # pauses that may count as lone
@@ -98,6 +99,9 @@ def _pauses(signals: Signals, curve: Curve, params: Params) -> list[Finding]:
 
 def _silence(signals: Signals, curve: Curve, params: Params) -> list[Finding]:
     """The time between the last point and the message that the process was killed, where it was waiting all along."""
+    planned = max(planned_steps(signals), default=None)
+    if any(e.kind == "finish" for e in signals.events) or (planned is not None and int(curve.step[-1]) >= planned - 1):
+        return []  # it had come to its end
     usual, last = float(np.median(np.diff(curve.time))), float(curve.time[-1])
     killed = (e for e in signals.events if e.kind in KILLED and e.naive_time == curve.series.naive_time)
     ends = [e.wall_time for e in killed if e.wall_time is not None and e.wall_time > last]

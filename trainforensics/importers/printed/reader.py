@@ -231,7 +231,12 @@ class Reader:
         return self._other(line, number)
 
     def _under_evaluation(self, line: str) -> str:
-        """A line under the heading of an evaluation, as one of it; what the training prints too ends the evaluation."""
+        """A line under the heading of an evaluation, as one of it; what the training prints too ends the evaluation,
+        as its bar does that goes on."""
+        at = line.find("%|")
+        if at >= 0 and (bar := find_bar(line, at)) is not None and 0 < self._bars.get(bar.total, 0) < bar.count:
+            self._evaluating = False
+            return line
         known = next((shape for shape in self._shapes if shape.pattern.match(line)), None)
         as_it_is = known or learn(line, counted=True)
         if isinstance(as_it_is, Shape) and (not as_it_is.values or as_it_is.validation or as_it_is.counted):

@@ -61,7 +61,7 @@ _SAVED = re.compile(
     r"(?i)\b(?:saved|saving|save)\b.{0,80}\b(?:checkpoint|ckpt|model)|\b(?:checkpoint|ckpt)\w*\b.{0,20}\b(?:saved|written)\b"
 )
 # A title with the settings of what follows in brackets: "BASELINE (dims = 256, beta = 1, batch = 32)".
-_TITLED = re.compile(r"[A-Za-z][\w -]*\((?:[A-Za-z][\w ]* ?= ?[\w.+-]+, ){1,}[A-Za-z][\w ]* ?= ?[\w.+-]+\)\s*$")
+_TITLED = re.compile(r"[A-Za-z][\w -]*\((?:[A-Za-z][\w ]* ?= ?[\w.+-]+, )+[A-Za-z][\w ]* ?= ?[\w.+-]+\)\s*$")
 _PLURAL = frozenset(
     {"steps", "iterations", "iters", "epochs", "batches", "updates", "timesteps"}
 )  # fmt: skip
@@ -230,23 +230,15 @@ def learn(
     if not (0 < len(items) <= _MOST_NUMBERS and (bar or brace or counted_result or not _is_prose(line, items))):
         return None
     name_items(line, items, start, header, trust=trust, counted_result=counted_result)
-    if _TITLED.match(line, start):
+    if _TITLED.match(line, start) and not any(_says_result(item.name) for item in items):
         return None
     shape = Shape(dictionary=brace is not None)
     said_so = any(phrase in line for phrase in _HELD_OUT_PHRASES)
     shape.validation = said_so or _SAYS_HELD_OUT.search(line, 0, start) is not None
     if _EPOCH_MEANS.match(line) and not shape.validation and not any(item.share and not item.name for item in items):
-        for item in items:
-            item.name = (
-                f"epoch/{item.name}" if item.name and item.name.lower() not in {*STEP_TRUST, *EPOCHS} else item.name
-            )
+        _put_below("epoch", items)
     if _SAVED.search(line, start, items[0].start):
-        for item in items:
-            item.name = (
-                f"checkpoint/{item.name}"
-                if item.name and item.name.lower() not in {*STEP_TRUST, *EPOCHS}
-                else item.name
-            )
+        _put_below("checkpoint", items)
     shape.bar = not (items[0].name and items[0].share) and _KERAS.match(line, start) is not None
     _classify(shape, line, items, start, -1 if distrust else 1)
     if header not in {"", "epoch"} and shape.step_name not in {"", header}:
@@ -269,6 +261,18 @@ def learn(
     shape.stated = shape.plain = bool(shape.step and shape.values) and not (within or shape.dictionary or bar)
     shape.pattern = expression(line, prefix, items, prefix.end if brace else start, end, whole=brace is None)
     return shape if shape.pattern.match(line) else None
+
+
+def _put_below(folder: str, items: Sequence[Item]) -> None:
+    """Give the names that do not count a folder, so that they are series of their own."""
+    for item in items:
+        if item.name and item.name.lower() not in {*STEP_TRUST, *EPOCHS}:
+            item.name = f"{folder}/{item.name}"
+
+
+def _says_result(name: str) -> bool:
+    """Whether a name alone speaks of a loss, a metric or another result."""
+    return roles.resolve(name).role in RESULT_ROLES or _METRIC.search(name) is not None or is_score(name)
 
 
 def _first_value(items: Sequence[Item]) -> int:
