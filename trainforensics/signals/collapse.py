@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainforensics.signals.curve import Curve, Floats
+from trainforensics.signals.epochs import epoch_length
 from trainforensics.signals.evaluations import condense, higher_is_better, ramp, usable, validation_curves
 from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.run import Signals
@@ -28,7 +29,6 @@ NARROW = 0.2  # of the spread of features before
 SOLVED, UNSOLVED = 0.9999, 0.95  # of the best score: no sample wrong in a whole interval, and some at the start
 UNLEARNT = 10.0  # times the solved loss, at the start
 
-_EPOCHS = re.compile(r"epoch x (\d+)")  # an axis made of epochs and iterations tells where epochs begin
 _SCORE = re.compile(r"(^|[^a-z])(acc|accuracy)([^a-z]|$)")
 _EVALUATED = re.compile(r"(^|[^a-z])(eval|val|valid|validation|test|dev)([^a-z]|$)|best")
 _CODES = re.compile(r"(^|[^a-z])(code|codes|codebook|prob|vq|rvq|quantizer|quantiser)[^a-z]*(perplexity|ppl)")
@@ -125,8 +125,8 @@ def _explained(signals: Signals, loss: Curve, start: int, stop: int) -> bool:
     if rate is not None and rate.value[max(rate.at(last), 0)] < 0.5 * rate.value[max(rate.at(first), 0)]:
         return True
     if epoch is None:
-        steps = _EPOCHS.match(signals.axis.name)
-        return steps is not None and (last + int(steps[1]) // 20) // int(steps[1]) > first // int(steps[1])
+        length = epoch_length(signals)
+        return length is not None and (last + length // 20) // length > first // length
     return bool(np.floor(epoch.value[max(epoch.at(last), 0)]) > np.floor(epoch.value[max(epoch.at(first), 0)]))
 
 

@@ -17,13 +17,15 @@ from trainforensics.signals.measure import FIRST_POINTS, Excursion, measure
 from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.pyramid import MIN_HEIGHT, Candidate, pyramid
 from trainforensics.signals.stretches import stretches
-from trainforensics.signals.trend import WINDOW, log_space
+from trainforensics.signals.trend import WINDOW, log_space, moving_median
 
 HUGE = 1e100  # values whose squares would leave the range of numbers are judged in units of the largest
 MIN_POINTS = 12
 SHARP = 2  # blocks: a jump that climbs within so few is measured on a finer scale, if one shows it
 MOST_SHARP = 4  # points to a block of what may be a burst of its own in the aftermath of another
+SURGE = 20.0  # times the first value; a warm-up that begins roughly doubles it
 LEAP = 2.0  # no healthy loss ends above twice the values it begins with
+FIRST_VALUES, MOSTLY, LEFT = 5, 0.25, 3.0  # of a start; share of late values that may lie below; noise widths above it
 SCATTERED, FEWEST_RUNS = 0.1, 3  # share of all points, runs of them in every third
 ABSURD = 1e6  # times the usual size of a loss
 ABSURD_POINTS, ABSURD_SHARE = 3, 0.01  # at most so many points, or this share: more are a habit of the log
@@ -109,6 +111,66 @@ def leap_at_start(values: Floats) -> Excursion | None:
             scale=1,
         )
     return None
+
+
+def surge_at_start(values: Floats) -> Excursion | None:
+    """A loss that surges within the first points to many times its first value and all that it has later on, and comes
+    back below the first; None where it does not."""
+    if len(values) < MIN_POINTS or values.min() <= 0:
+        return None
+    peak = int(np.argmax(values[: 2 * FIRST_POINTS]))
+    back = np.flatnonzero(values[peak:] <= values[0])
+    usual = max(float(values[0]), float(values[len(values) // 3 :].max()))
+    if not 0 < peak <= FIRST_POINTS or values[peak] < SURGE * usual or not len(back):
+        return None
+    first, end = float(values[0]), peak + int(back[0])
+    return Excursion(
+        shape="burst",
+        onset=1 + int(np.argmax(values[1:] > LEAP * first)),
+        knee=1,
+        peak=peak,
+        half=peak + int(np.argmax(values[peak:] < (values[peak] + first) / 2)),
+        end=end,
+        rise=peak,
+        height=float(values[peak]) - first,
+        sigma=first,
+        before=first,
+        after=float(np.median(values[end:])),
+        recovery="recovered",
+        returned=True,
+        scale=1,
+    )
+
+
+def above_start(values: Floats) -> Excursion | None:
+    """A loss whose later half lies above twice its first values, however it swings there; None where it does not."""
+    n = len(values)
+    if n < 2 * MIN_POINTS or values.min() <= 0:
+        return None
+    late = values[n // 2 :]
+    before = float(np.median(values[:FIRST_VALUES]))
+    if np.quantile(late, MOSTLY) <= before or np.median(late) <= LEAP * before:
+        return None
+    noise = robust_sigma(np.diff(values[: 2 * MIN_POINTS])) / np.sqrt(2)
+    left = moving_median(values, WINDOW) > before + max(LEFT * noise, before / 10)
+    onset = int(np.flatnonzero(left)[0])
+    peak = onset + int(np.argmax(values[onset:]))
+    return Excursion(
+        shape="rise",
+        onset=onset,
+        knee=onset,
+        peak=peak,
+        half=n - 1,
+        end=n - 1,
+        rise=max(peak - onset, 1),
+        height=float(values[peak]) - before,
+        sigma=max(noise, before / 100),
+        before=before,
+        after=float(np.median(late)),
+        recovery="unrecovered",
+        returned=False,
+        scale=1,
+    )
 
 
 def absurd_falls(values: Floats) -> tuple[Excursion, ...]:

@@ -9,7 +9,14 @@ import numpy as np
 from trainforensics.model import Evidence, Finding, NotApplicable, Recovery
 from trainforensics.signals.curve import Curve, Floats
 from trainforensics.signals.evaluations import condense, earlier_wobble, sustained_rise
-from trainforensics.signals.excursions import MIN_POINTS, absurd_falls, excursions, leap_at_start
+from trainforensics.signals.excursions import (
+    MIN_POINTS,
+    above_start,
+    absurd_falls,
+    excursions,
+    leap_at_start,
+    surge_at_start,
+)
 from trainforensics.signals.measure import Excursion
 from trainforensics.signals.parts import part_adds
 from trainforensics.signals.precursors import RISING, companions, excursions_of, precursors
@@ -26,6 +33,7 @@ RESTART_POINTS = 32  # logged points before a rise in which a restart of the lea
 REWEIGHTED = 0.1  # of the largest weight: by less no loss changes its course
 # Of a climb to the end of the log: points, standard errors, p-value, share of the level, multiples of earlier wobbles.
 SLOW_POINTS, SLOW_Z, SLOW_P, SLOW_SIZE, SLOW_WOBBLE = 5, 8.0, 1e-3, 0.1, 3.0
+FEWEST, SHORT_Z, SHORT_P, SHORT_SIZE = 8, 6.0, 0.01, 0.3  # the same for a log of fewer points than an excursion needs
 MOST_SURE = 20.0  # noise widths that a few smooth points can prove
 DIP_LOW, DIP_HIGH, USUAL = 0.3, 0.6, 0.75  # of the jump: what is down, what is up; share of the points before it
 STEP_POINTS = 2  # the same for a burst
@@ -74,7 +82,7 @@ def unjudgeable(signals: Signals) -> NotApplicable | None:
         return NotApplicable(f"{curve.name} is one side of a game and has no trend to leave", "a metric of quality")
     if _range_test(signals):
         return NotApplicable("the learning rate grows exponentially to the end: a range test", "")
-    if curve.finite.sum() < MIN_POINTS:
+    if curve.finite.sum() < FEWEST:
         return NotApplicable(f"only {curve.finite.sum()} points of {curve.name}", "the training loss more often")
     return None
 
@@ -102,9 +110,12 @@ def _loss_events(signals: Signals) -> tuple[LossEvent, ...]:
     finite = curve.value[curve.finite]
     events = [e for e in _on(curve, excursions_of(signals, curve)) if not _constructed(signals, curve, e)]
     events = _without_habit(events, len(finite))
-    leap = None if is_distance(curve) or rewarded(signals) or mean is not None else leap_at_start(finite)
+    judged = not is_distance(curve) and not rewarded(signals) and mean is None  # by how it stands to its start
+    leap = (leap_at_start(finite) or surge_at_start(finite)) if judged else None
     if leap is not None:
         events = [*_on(curve, (leap,)), *(e for e in events if e.excursion.onset > leap.peak)]
+    if not events and judged and (above := above_start(finite)) is not None:
+        events = [e for e in _on(curve, (above,)) if not _constructed(signals, curve, e)]
     if not events and (rise := slow_rise(curve.only_finite())) is not None:
         events = [e for e in _on(curve, (rise,)) if not _constructed(signals, curve, e)]
     events += _on(curve, absurd_falls(finite))
@@ -118,8 +129,9 @@ def slow_rise(curve: Curve) -> Excursion | None:
     """A climb from the minimum to the end that no window sees whole, as a validation loss would show it; None where the
     loss, as at most 100 medians, does not rise beyond doubt."""
     points = condense(curve)
-    rise = sustained_rise(points, SLOW_POINTS) if len(points) >= MIN_POINTS else None
-    if rise is None or rise.z < SLOW_Z or rise.trend_p > SLOW_P or rise.relative < SLOW_SIZE:
+    rise = sustained_rise(points, SLOW_POINTS) if len(points) >= FEWEST else None
+    z, p, size = (SLOW_Z, SLOW_P, SLOW_SIZE) if len(points) >= MIN_POINTS else (SHORT_Z, SHORT_P, SHORT_SIZE)
+    if rise is None or rise.z < z or rise.trend_p > p or rise.relative < size:
         return None
     if rise.level - rise.low < SLOW_WOBBLE * earlier_wobble(points, rise.best):
         return None

@@ -20,7 +20,9 @@ LASTING_SHARE, LASTING_POINTS = 0.05, 8
 START_SHARE = 0.1  # KL grows from nothing and entropy falls fast at first
 # Implicit rewards of preference optimisation: that of rejected answers falls, and that of chosen ones may.
 _PREFERENCE = re.compile(r"chosen|rejected|margin|accurac", re.IGNORECASE)
+_ADVANTAGES = re.compile(r"(^|[^a-z])adv(antages?|s)?[^a-z]+.*(abs|std|rms|norm|magnitude|scale)")
 SUDDEN_SHARE = 0.1  # of the log
+VANISHED = 0.05  # of their size before
 BEST = 5.0  # standard errors; the best of many windows is 2 above the rest by chance
 LATE_SHARE, END_SHARE = 0.05, 0.02  # of the log that tells its last level; of one that is still on the move
 SUDDEN_POINTS = 8  # to half of a fall
@@ -147,6 +149,20 @@ def lasting_change(signals: Signals, role: str, factor: float) -> Move | None:
             after = _late(curve.value)
             if sudden and e.knee >= START_SHARE * len(curve) and (after / before) ** sign >= factor**sign:
                 return Move(curve, e.knee, before, after, e.z)
+    return None
+
+
+def advantages_vanish(signals: Signals) -> Move | None:
+    """A size of advantages that is all but gone at once and for good: rewards or returns are scaled by something else.
+
+    Where a task is solved, advantages shrink little by little.
+    """
+    for logged in signals.every_curve():
+        if _ADVANTAGES.search(logged.name.lower()) is None or logged.series.rank is not None:
+            continue
+        left = departure(logged, VANISHED)
+        if left is not None and left.first - left.onset <= SUDDEN_POINTS:
+            return Move(left.curve, left.onset, left.before, left.after, np.inf)
     return None
 
 

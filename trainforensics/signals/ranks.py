@@ -23,6 +23,7 @@ FEW = 4
 NEIGHBOURS = 8  # blocks either side that tell the ordinary spread
 SURPLUS = 2.0  # widths beyond what the largest of as many normal offsets reaches
 MIN_STRETCH = 4  # blocks: the shortest lasting departure
+FEWEST_FAR, VERY_FAR = 3, 2.0  # the same where every one of them lies this many times beyond the bar
 RETURNED_SHARE = 0.15  # of the log, for a departure that came back
 LASTING = 0.9  # share of blocks outside from the onset to the end
 
@@ -136,8 +137,13 @@ class _Apart:
 
 def _outside(view: _Apart, row: int, bar: float) -> list[tuple[int, int, bool]]:
     height = moving_median(np.nan_to_num(view.blocks[row] / view.spread, nan=0.0), 3)
-    both = (_longest(sign * height > bar) for sign in (1.0, -1.0) if np.sum(sign * height > bar) >= MIN_STRETCH)
-    return [stretch for stretch in both if stretch is not None]
+    found = []
+    for sign in (1.0, -1.0):
+        far = sign * height > bar
+        least = FEWEST_FAR if far.any() and np.min(sign * height[far]) > VERY_FAR * bar else MIN_STRETCH
+        stretch = _longest(far, least) if far.sum() >= least else None
+        found += [stretch] if stretch is not None else []
+    return found
 
 
 def _medians(points: Floats, size: int) -> Floats:
@@ -182,18 +188,18 @@ def _alone(view: _Apart, size: int, floor: float) -> Floats:
     return np.full(view.blocks.shape[1], float(np.max(usual)))
 
 
-def _longest(mask: Bools) -> tuple[int, int, bool] | None:
+def _longest(mask: Bools, least: int) -> tuple[int, int, bool] | None:
     """First and last block of the departure that lasts to the end, else of the longest one, and whether it ended."""
     share = np.cumsum(mask[::-1])[::-1] / np.arange(len(mask), 0, -1)
     to_end = np.flatnonzero(mask & (share >= LASTING))
-    if len(to_end) and mask[-2:].any() and len(mask) - to_end[0] >= MIN_STRETCH:
+    if len(to_end) and mask[-2:].any() and len(mask) - to_end[0] >= least:
         return int(to_end[0]), len(mask) - 1, False
     first, last = stretches(mask)
     if not len(first):
         return None
     at = int(np.argmax(last - first))
     length = int(last[at] - first[at]) + 1
-    if length < max(2 * MIN_STRETCH, RETURNED_SHARE * len(mask)):
+    if length < max(2 * least, RETURNED_SHARE * len(mask)):
         return None
     return int(first[at]), int(last[at]), True
 

@@ -13,15 +13,19 @@ from typing import Literal
 import numpy as np
 
 from trainforensics.signals.curve import Bools, Curve, Floats
+from trainforensics.signals.epochs import passes
+from trainforensics.signals.evaluations import validation_curves
 from trainforensics.signals.rows import loss_like
 from trainforensics.signals.run import Signals
 from trainforensics.signals.stretches import at_steps, lasting_start, middle, stretches
 
 MIN_ZERO, MIN_OTHER = 5, 20  # points; another constant than zero may repeat by rounding
+MIN_ALL = 3  # points of a log in which nothing else than zero was ever printed
 MIN_SHARE = 0.05  # of the log
 FALLEN = 0.7  # of its early level: no auxiliary loss falls so far by itself
 REST, RESTLESS = 30, 10.0  # points of weights at rest; in the longest rest before, which is the rounding of the norm's
 MOVES = 0.1  # of the highest learning rate: below it weights may move by less than the digits of their norm
+UNLEARNT = 5.0  # times the smallest training loss in the log that is not zero
 ROLES_OF_RL = ("reward", "kl", "reward_std")
 
 Reason = Literal["filter", "labels", "dead", "constant"]
@@ -56,11 +60,12 @@ def _stuck(signals: Signals) -> Stuck | None:
         return None
     curve = curve if curve.finite.all() else curve.only_finite()
     n = len(curve)
-    if n < MIN_ZERO or np.mean(curve.value[-MIN_ZERO:] == curve.value[-1]) < 0.5:
+    least_zero = MIN_ZERO if curve.value.any() else MIN_ALL
+    if n < least_zero or np.mean(curve.value[-MIN_ZERO:] == curve.value[-1]) < 0.5:
         return None
     value = float(curve.value[-1])
     first = lasting_start(curve.value == value, 0.95)
-    if first is None or n - first < (MIN_ZERO if value == 0 else MIN_OTHER) or n - first < MIN_SHARE * n:
+    if first is None or n - first < (least_zero if value == 0 else MIN_OTHER) or n - first < MIN_SHARE * n:
         return None
     if _another_lives(signals, curve, int(curve.step[first])):
         return None
@@ -134,6 +139,8 @@ def _reason(signals: Signals, curve: Curve, first: int, value: float, gradients:
         return None if rewarded or printed_coarsely else "constant"
     if broken:
         return "filter"
+    if value == 0 and not rewarded and _new_and_unlearnt(signals, curve, int(curve.step[first])):
+        return "constant"
     if not _abrupt(history, value) or (rewarded and lively):
         return None  # it got there little by little, or rewards decide: rounding of a small loss
     if still:
@@ -143,6 +150,15 @@ def _reason(signals: Signals, curve: Curve, first: int, value: float, gradients:
     if not lively and value == 0 and _jumped(history):
         return "filter"
     return "constant"
+
+
+def _new_and_unlearnt(signals: Signals, curve: Curve, step: int) -> bool:
+    """Whether the data are still new at a step, and what evaluation finds later lies far above what a loss of zero in
+    the digits of the log can be."""
+    epoch = passes(signals, step)
+    late = [c.value[c.step >= step] for c in validation_curves(signals)]
+    smallest = float(np.min(curve.value[curve.value > 0], initial=np.inf))
+    return epoch is not None and epoch < 1 and any(len(v) and np.median(v) > UNLEARNT * smallest for v in late)
 
 
 def _abrupt(history: Floats, value: float) -> bool:

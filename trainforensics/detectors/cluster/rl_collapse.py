@@ -3,7 +3,8 @@
 What it detects:
     A reward that loses most of what it had gained and does not come back; a KL to the reference or the old policy that
     surges many times over and stays, or an entropy that falls to nothing, while the reward does not improve. One update
-    with a KL far beyond all before at which the reward loses as much, even where it comes back.
+    with a KL far beyond all before at which the reward loses as much, even where it comes back. Advantages that are all
+    but gone at once and for good.
 
 Why it matters:
     The policy has left the region where its reward means something. More steps do not bring it back; an earlier
@@ -38,6 +39,7 @@ from trainforensics.signals import Signals
 from trainforensics.signals.policy import (
     FEWEST_STUMBLE,
     Move,
+    advantages_vanish,
     below_best,
     exhausted,
     lasting_change,
@@ -50,7 +52,7 @@ from trainforensics.signals.policy import (
 META = Meta(
     kind=KINDS["rl-collapse"],
     needs=("reward",),
-    uses=("reward", "reward_std", "kl", "entropy", "grad_norm"),
+    uses=("*",),
     params=(
         Param("lost", 0.5, "half of what was learnt; ordinary dips lose less and come back"),
         Param("kl_surge", 10.0, "adaptive penalties hold KL within a factor of 2 of its target"),
@@ -83,6 +85,9 @@ def detect(signals: Signals, params: Params) -> Outcome:
     moved = unpaid or _broke_away(known, params)
     if moved:
         return Fired((_finding(signals, moved, paid=not unpaid),))
+    gone = advantages_vanish(signals)
+    if gone is not None:
+        return Fired((_finding(signals, {"advantages": gone}),))
     wrecked = stumble(signals, params["lost"], params["kl_surge"])
     return Fired((_stumbled(*wrecked),)) if wrecked else Clear()
 

@@ -28,8 +28,6 @@ Parameters:
 
 from __future__ import annotations
 
-import math
-import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,17 +41,14 @@ from trainforensics.signals.evaluations import (
     MAX_JUMP_POINTS,
     condense,
     evaluated,
-    higher_is_better,
     is_whole,
     level_up_to,
     point_noise,
     runs,
     usable,
-    validation_curves,
 )
+from trainforensics.signals.frozen import frozen_metric
 from trainforensics.signals.noise import printed_grid
-
-_REFERENCE = re.compile(r"best|baseline|target|threshold|reference|chance")  # a metric that stands by its nature
 
 META = Meta(
     kind=KINDS["eval-invalid"],
@@ -62,12 +57,6 @@ META = Meta(
     params=(
         Param("frozen", 5.0, "evaluations in a row with exactly one value; rounding alone seldom repeats that often"),
         Param("moved", 0.1, "share by which the training loss must have moved over frozen evaluations"),
-        Param("fallen", 0.2, "share by which the training loss must have fallen over a frozen metric"),
-        Param("late", 0.1, "share of that fall in the later half; a loss that only learns class sizes is at rest"),
-        Param("apart", 0.5, "training loss against that of always the same class: below it classes are told apart"),
-        Param("few", 4.0, "evaluations of a metric, all of one value; three may agree in a small set"),
-        Param("zero", 10.0, "the same where the value is zero, as scores of a young model often are"),
-        Param("solved", 0.99, "share of the best possible score from which on nothing is left to move"),
         Param("above", 3.0, "times the highest training level that a typical evaluation must exceed to be impossible"),
         Param("swing", 0.2, "point-to-point noise against the level; healthy evaluations repeat within a few per cent"),
         Param("wild", 0.5, "the same where the level alone proves nothing: neighbouring evaluations differ by half"),
@@ -88,22 +77,22 @@ class _Fault:
 def detect(signals: Signals, params: Params) -> Outcome:
     """Judge every evaluation curve, losses first; a domain speaks only where the whole does not."""
     train = signals.curve("train_loss")
-    if train is None:
-        return NotApplicable("no training loss to hold the evaluation against", "log the training loss")
     curves = [c for role in ("val_loss", "val_metric") for c in signals.curves(role) if is_whole(c) and len(c)]
     if not curves:
         return NotApplicable("no evaluation was logged", "evaluate on held-out data")
     faults = [fault for curve in curves if (fault := _fault(curve, train, signals, params)) is not None]
-    if not faults and (fault := _frozen_metric(signals, train, params)) is not None:
+    if train is None and not faults:
+        return NotApplicable("no training loss to hold the evaluation against", "log the training loss")
+    if train is not None and not faults and (fault := _frozen_metric(signals, train)) is not None:
         faults = [fault]
     whole = [fault for fault in faults if fault.curve.series.domain is None][:1]
     chosen = whole or faults
     return Fired(tuple(_finding(fault, train) for fault in chosen)) if chosen else Clear()
 
 
-def _fault(curve: Curve, train: Curve, signals: Signals, params: Params) -> _Fault | None:
-    fault = _not_finite(curve, train, signals)
-    if fault is not None or curve.series.role != "val_loss":
+def _fault(curve: Curve, train: Curve | None, signals: Signals, params: Params) -> _Fault | None:
+    fault = _not_finite(curve, signals)
+    if fault is not None or train is None or curve.series.role != "val_loss":
         return fault
     clean = evaluated(usable(curve))
     level = _training_level(train, clean)
@@ -122,17 +111,20 @@ def _training_level(train: Curve, clean: Curve) -> Floats:
     return level[np.searchsorted(points.index, np.arange(len(clean)), side="right") - 1]
 
 
-def _not_finite(curve: Curve, train: Curve, signals: Signals) -> _Fault | None:
-    """Evaluations that are not finite although training was, from the evaluation before to the one after."""
+def _not_finite(curve: Curve, signals: Signals) -> _Fault | None:
+    """Evaluations that are not finite although training was, from the evaluation before to the one after; where only
+    evaluations were logged, all but a first one."""
     bad = ~curve.finite & ~_not_yet(curve)
     if not bad.any():
         return None
     first = np.append(-np.inf, curve.step[:-1].astype(np.float64))
     last = np.append(curve.step[1:].astype(np.float64), np.inf)
-    for witness in (train, *signals.curves("grad_norm")):
+    train = signals.curve("train_loss")
+    witnesses = (*signals.curves("grad_norm"), *([train] if train is not None else []))
+    for witness in witnesses:
         ill = witness.step[~witness.finite]
         bad &= np.searchsorted(ill, last, side="right") == np.searchsorted(ill, first, side="right")
-    if not bad.any() or not train.finite.any():
+    if not bad.any() or not (train if train is not None else curve).finite.any():
         return None
     share = f"{int(bad.sum())} of {len(curve)} evaluations are not finite"
     return _Fault(curve, bad, share, 0.9 if bad.sum() > 1 else 0.75)
@@ -161,50 +153,15 @@ def _frozen(curve: Curve, level: Floats, params: Params) -> _Fault | None:
     return _Fault(curve, bad, f"{text} while training loss went {over[0]:.4g} -> {over[-1]:.4g}", 0.8)
 
 
-def _frozen_metric(signals: Signals, train: Curve, params: Params) -> _Fault | None:
-    """A metric of one value at every evaluation, no other metric that moves, and a training loss that falls and falls.
-
-    A metric that has moved before may well stand: a small set shows no difference between two models that both learnt.
-    """
-    curves = [c for c in validation_curves(signals, "val_metric") if not _REFERENCE.search(c.name.lower())]
-    curves = [c for c in curves if len(c) >= params["few"]]
-    if not curves or any(float(np.ptp(c.value)) > 0 for c in curves):
+def _frozen_metric(signals: Signals, train: Curve) -> _Fault | None:
+    """A metric of one value at every evaluation, no other that moves, and a training loss that falls and falls."""
+    found = frozen_metric(signals, train)
+    if found is None or not found.still_falls:
         return None
-    curve = next((c for c in curves if _may_move(c, params)), None)
-    if curve is None:
-        return None
-    level = level_up_to(train, curve.step)
-    level = level[np.isfinite(level)]
-    if len(level) < params["few"]:
-        return None
-    fall, late = float(level[0] - level[-1]), float(level[len(level) // 2] - level[-1])
-    at_rest = late < params["late"] * fall and not _tells_classes_apart(level, float(curve.value[0]), params)
-    if fall <= max(params["fallen"] * abs(level[0]), 4 * point_noise(level)) or at_rest:
-        return None
+    curve, level = found.curve, found.level
     text = f"all {len(curve)} evaluations are exactly {curve.value[0]:.6g}"
     bad = np.ones(len(curve), dtype=np.bool_)
     return _Fault(curve, bad, f"{text} while training loss fell {level[0]:.4g} -> {level[-1]:.4g}", 0.7)
-
-
-def _tells_classes_apart(level: Floats, accuracy: float, params: Params) -> bool:
-    """Whether training ends far below the loss of a model that gives every sample the class it is right about so often.
-
-    That loss is at least the entropy of two classes in these parts.
-    """
-    right = accuracy / 100 if accuracy > 1 else accuracy
-    if not 0 < right < 1:
-        return False
-    entropy = -right * math.log(right) - (1 - right) * math.log1p(-right)
-    return float(np.median(level[-3:])) < params["apart"] * entropy
-
-
-def _may_move(curve: Curve, params: Params) -> bool:
-    """Whether a frozen metric is neither solved nor, after few evaluations, still at zero."""
-    value = float(curve.value[0])
-    if not higher_is_better(curve):
-        return value != 0
-    solved = any(params["solved"] * best <= value <= best for best in (1.0, 100.0))
-    return not solved and (value != 0 or len(curve) >= params["zero"])
 
 
 def _settled_on_grid(value: Floats, begin: int) -> bool:
@@ -243,15 +200,15 @@ def _wild(curve: Curve, level: Floats, params: Params) -> _Fault | None:
     return _Fault(curve, bad, text, 0.85 if beyond else 0.6) if bad.any() else None
 
 
-def _finding(fault: _Fault, train: Curve) -> Finding:
+def _finding(fault: _Fault, train: Curve | None) -> Finding:
     curve, where = fault.curve, np.flatnonzero(fault.bad)
     first, last = int(where[0]), int(where[-1])
     onset = int(curve.step[first])
-    at = train.at(onset)
+    at = train.at(onset) if train is not None else -1
     evidence = [
         Evidence(curve.name, int(curve.step[i]), float(curve.value[i]), None, "invalid evaluation") for i in where[:3]
     ]
-    if at >= 0:
+    if train is not None and at >= 0:
         evidence.append(Evidence(train.name, int(train.step[at]), float(train.value[at]), None, "training then"))
     whole_stretch = last - first + 1 == len(where)
     ends = last + 1 < len(curve)

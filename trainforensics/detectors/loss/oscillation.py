@@ -137,9 +137,9 @@ def _split(heights: Floats, width: Floats, growth: float) -> int | None:
 
 
 def _stands_above(chunks: Floats, split: int, before: float) -> bool:
-    """Whether the loss never swings back to where it was: it left its level, or another term was added to it."""
-    lowest = float(np.quantile(chunks[split + 2 :], 0.02))
-    return lowest > float(np.median(chunks[max(0, split - QUIET) : split])) + 2 * before
+    """Whether the loss soon never swings back to where it was: it left its level, or another term was added to it."""
+    bar = float(np.median(chunks[max(0, split - QUIET) : split])) + 2 * before
+    return any(float(np.quantile(chunks[at:], 0.02)) > bar for at in range(split + 2, min(split + WILD, len(chunks))))
 
 
 def _onset(loss: Curve, start: int, size: int, before: float) -> int:

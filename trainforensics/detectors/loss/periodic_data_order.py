@@ -33,6 +33,7 @@ from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.curve import Floats
+from trainforensics.signals.losses import USES, loss_events
 from trainforensics.signals.measure import Excursion
 from trainforensics.signals.periodic import Cycle, Period, cycle_since, period
 from trainforensics.signals.precursors import excursions_of
@@ -45,7 +46,7 @@ EVENLY = 0.95  # share of points at the usual distance
 META = Meta(
     kind=KINDS["periodic-data-order"],
     needs=("train_loss",),
-    uses=("train_loss", "learning_rate", "epoch", "reward"),
+    uses=USES,
     params=(
         Param("chance", 1e-3, "one false alarm in 1,000 runs with bursts at random"),
         Param("rate_swing", 0.1, "a rate that only decays never rises within a cycle"),
@@ -62,6 +63,10 @@ def detect(signals: Signals, params: Params) -> Outcome:
         return NotApplicable(f"{loss.name} is one side of a game and has no trend to leave", "a metric of quality")
     if loss is None or len(loss) < MIN_POINTS:
         return NotApplicable("too few points of training loss", "the training loss at least every 1 % of the run")
+    left = min((event.onset_step for event in loss_events(signals) if event.lasting), default=None)
+    loss = loss if left is None else loss.take(loss.step < left)  # what has left its level swings as it will
+    if len(loss) < MIN_POINTS:
+        return Clear()
     finding = _by_bursts(signals, loss, params) or _by_level(signals, loss, params)
     return Fired((finding,)) if finding is not None else Clear()
 

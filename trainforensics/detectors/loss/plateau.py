@@ -3,14 +3,16 @@
 What it detects:
     A training loss without any trend over at least a third of the run, together with a reason why it should have one: a
     learning rate of zero, one that never came near any that trains, weights whose norm stands still to its last digit,
-    or a loss that stands at the value of guessing at random although the learning rate is up.
+    or, although the learning rate is up, the score of a model that has learnt nothing: the loss of guessing at random,
+    an accuracy as low, hardly a sample right, more nats per token than counting tokens gives, evaluations of exactly
+    one value.
 
 Why it matters:
     Steps are paid for and teach nothing: an optimiser that does not step, a frozen graph, a schedule that ended early.
 
 Evidence:
     Level at both ends of the span against the noise of a level, learning rate within the span, norm of the weights,
-    value of chance.
+    value of chance, accuracy.
 
 False positives:
     Converged runs and the tail of a decayed schedule are flat too; objectives that are flat by nature (diffusion,
@@ -36,23 +38,19 @@ from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Curve, Signals
+from trainforensics.signals.chance import FLAT, drift, ignorance, still_warming_up
 from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.stuck import weights_at_rest
-from trainforensics.signals.task import adversarial, vocabulary
+from trainforensics.signals.task import adversarial
 
 MIN_POINTS, FEW_POINTS = 30, 10  # of a span with a learning rate of zero; of a whole run at chance
-CLEAR = 2.0  # standard errors: less is no trend
 ZERO_RATE = 1e-3  # of the highest learning rate
 UNSEEN = 0.25  # widths of the point-to-point noise: a fall that no eye sees
-PAIRS_NEAR = 0.003  # the loss of random pairs stands at ln of the batch size to three digits
-TWO_NEAR = 0.005  # nats; every point: preference losses begin there and move on, noise of small batches is wider
-CLIMBING = 1.2  # of the median of its second half: a rate that ends higher is still warming up
-COMMON_CLASSES = (10, 100, 1000)  # of the usual classification sets, where the configuration does not say
 
 META = Meta(
     kind=KINDS["plateau"],
     needs=("train_loss",),
-    uses=("learning_rate", "param_norm", "logit_scale", "reward", "kl"),
+    uses=("*",),
     params=(
         Param("span", 1 / 3, "shorter flat stretches occur between learning-rate drops"),
         Param("near", 0.02, "initial logits move the loss of chance by 1-2 %"),
@@ -77,18 +75,10 @@ def detect(signals: Signals, params: Params) -> Outcome:
         return Fired((_finding(loss, 0, f"the learning rate never exceeds {peak:.2g}", 0.0),))
     if (rest := _at_rest(signals, loss)) is not None:
         return Fired((rest,))
-    chance = _chance(signals, loss, params["near"])
-    if chance is not None and (rate is None or _raised(rate)):
-        return Fired((_finding(loss, 0, f"{chance:.4g} is the loss of guessing at random", chance),))
+    found = ignorance(signals, loss, params["near"]) if rate is None or _raised(rate) else None
+    if found is not None:
+        return Fired((_finding(loss, found.start, found.reason, found.expected or 0.0),))
     return Clear()
-
-
-def _change(values: np.ndarray) -> float:
-    """How far the last third stands above the first, in standard errors."""
-    third = len(values) // 3
-    first, last = values[:third], values[-third:]
-    error = 1.2533 * robust_sigma(np.concatenate([first - np.median(first), last - np.median(last)]))
-    return float((np.median(last) - np.median(first)) / max(error * math.sqrt(2 / third), 1e-300))
 
 
 def _stopped(loss: Curve, rate: Curve | None, span: float) -> int | None:
@@ -101,7 +91,7 @@ def _stopped(loss: Curve, rate: Curve | None, span: float) -> int | None:
         zero[:] = True
     moving = np.flatnonzero(~zero)
     start = int(moving[-1]) + 1 if len(moving) else 0
-    if len(loss) - start < max(MIN_POINTS, span * len(loss)) or _change(loss.value[start:]) < -CLEAR:
+    if len(loss) - start < max(MIN_POINTS, span * len(loss)) or drift(loss.value[start:]) < -FLAT:
         return None
     decayed = start > 0 and rate.value[at[start - 1]] < 0.1 * rate.value.max()
     return None if decayed else start
@@ -114,7 +104,7 @@ def _at_rest(signals: Signals, loss: Curve) -> Finding | None:
         return None
     norm, first = found
     start = int(np.searchsorted(loss.step, norm.step[first]))
-    if len(loss) - start < MIN_POINTS or _change(loss.value[start:]) < -CLEAR:
+    if len(loss) - start < MIN_POINTS or drift(loss.value[start:]) < -FLAT:
         return None
     value = float(norm.value[-1])
     finding = _finding(loss, start, f"the weights do not move: {norm.name} is {value:.6g} to its last digit", 0.0)
@@ -130,31 +120,8 @@ def _timid(signals: Signals, loss: Curve, rate: Curve, bound: float) -> float | 
     third = len(loss) // 3
     fall = float(np.median(loss.value[:third]) - np.median(loss.value[-third:]))
     unseen = UNSEEN * robust_sigma(np.diff(loss.value)) / math.sqrt(2)
-    flat = fall < unseen or _change(loss.value) > -CLEAR
-    return peak if flat and not _warming_up(signals) else None
-
-
-def _chance(signals: Signals, loss: Curve, near: float) -> float | None:
-    """The value of guessing at random at which the whole run stands, if it stands at one."""
-    size = vocabulary(signals)
-    if size is None and np.abs(loss.value[2:] - math.log(2)).max() < TWO_NEAR and not _warming_up(signals):
-        return math.log(2)  # two classes in equal parts
-    if len(loss) < MIN_POINTS or abs(_change(loss.value)) >= CLEAR:
-        return None
-    level = float(np.median(loss.value))
-    if size is None and signals.has("logit_scale"):  # views or texts and images are matched against each other
-        chance = round(level / math.log(2)) * math.log(2)  # ln of a batch of 2^k pairs
-        return chance if chance > 0 and abs(level - chance) < PAIRS_NEAR * chance else None
-    for classes in (size,) if size is not None else COMMON_CLASSES:
-        chance = math.log(classes)
-        if abs(level - chance) < near * chance:
-            return chance
-    return None
-
-
-def _warming_up(signals: Signals) -> bool:
-    rate = signals.curve("learning_rate")
-    return rate is not None and bool(rate.value[-1] > CLIMBING * np.median(rate.value[len(rate) // 2 :]))
+    flat = fall < unseen or drift(loss.value) > -FLAT
+    return peak if flat and not still_warming_up(signals) else None
 
 
 def _raised(rate: Curve) -> bool:

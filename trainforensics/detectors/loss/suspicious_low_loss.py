@@ -46,6 +46,7 @@ from trainforensics.signals.collapse import (
     solved,
     warming_up,
 )
+from trainforensics.signals.epochs import passes
 from trainforensics.signals.evaluations import validation_curves
 from trainforensics.signals.precursors import companions
 from trainforensics.signals.task import per_token, planned_steps, rewarded
@@ -90,15 +91,15 @@ def detect(signals: Signals, params: Params) -> Outcome:
 def _known_answer(signals: Signals, loss: Curve, params: Params) -> Finding | None:
     """A loss below the floor to the end, reached within the first pass over the data; one that is not known to be per
     token, below a thousandth of its start and in the first part of that pass."""
-    epoch, tokens = signals.curve("epoch"), per_token(signals)
-    if epoch is None or (rewarded(signals) and not tokens):
+    tokens = per_token(signals)
+    if rewarded(signals) and not tokens:
         return None
     floor = params["floor"] if tokens else params["nothing"] * float(loss.value[:3].max(initial=0.0))
     fall = floor_reached(loss, floor, int(params["points"]))
     if fall is None:
         return None
-    passed = float(epoch.value[max(epoch.at(int(loss.step[fall.fallen])), 0)])
-    if passed >= params["seen_once" if tokens else "seen_little"]:
+    passed = passes(signals, int(loss.step[fall.fallen]))
+    if passed is None or passed >= params["seen_once" if tokens else "seen_little"]:
         return None
     return _finding(signals, loss, fall, f"in epoch {passed:.3g}, when the data are new")
 

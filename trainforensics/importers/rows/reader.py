@@ -29,6 +29,7 @@ _RANK_IN_NAME = re.compile(
 )
 _SPLIT_COLUMNS = frozenset({"mode", "split", "phase", "stage", "type", "kind", "event", "record", "subset", "prefix"})
 _VALIDATION = frozenset({"val", "valid", "validation", "eval", "evaluation", "test", "dev", "validate"})
+_VALIDATION_ROW = re.compile(rf"({'|'.join(sorted(_VALIDATION))})([_ /-](iter|epoch|step|batch|end))?")
 _SET_COLUMNS = frozenset(
     {"dataset", "dataset_name", "eval_dataset", "eval_set", "test_set", "task", "task_name", "benchmark"}
     | {"domain", "language", "lang", "corpus", "source"}
@@ -273,9 +274,9 @@ class _Shared:
 def _validation_rows(block: Block) -> NDArray[np.bool_] | None:
     """Mask of rows whose mode, split or type says validation; None where no row does."""
     for name, cells in block.columns.items():
-        if cells.text is None or name.lower() not in _SPLIT_COLUMNS:
+        if cells.text is None or name.lower().strip("_") not in _SPLIT_COLUMNS:
             continue
-        words = {text for text in set(cells.text) if isinstance(text, str) and text.lower() in _VALIDATION}
+        words = {text for text in set(cells.text) if isinstance(text, str) and _VALIDATION_ROW.fullmatch(text.lower())}
         if words:
             return np.isin(cells.text.astype(str), list(words))
     return None

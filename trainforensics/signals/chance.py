@@ -1,0 +1,183 @@
+"""Losses that stand where a model stands that has learnt nothing: at guessing, below counting, at one answer for all.
+
+A flat loss is a fault where the log says what an ignorant model scores: by its number of classes, the accuracy beside
+the loss, the tokens of a language, or evaluations that come out exactly alike.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainforensics.signals.curve import Curve, Floats
+from trainforensics.signals.evaluations import usable
+from trainforensics.signals.frozen import LATE, MANY, frozen_metric
+from trainforensics.signals.noise import robust_sigma
+from trainforensics.signals.run import Signals
+from trainforensics.signals.task import is_distance, per_token, rewarded, vocabulary
+from trainforensics.signals.trend import moving_median
+
+FLAT = 2.0  # standard errors: less is no trend
+FEW = 30  # points
+TWO_NEAR = 0.005  # nats; every point: preference losses begin there and move on, noise of small batches is wider
+PAIRS_NEAR = 0.003  # the loss of random pairs stands at ln of the batch size to three digits
+COMMON_CLASSES = (10, 100, 1000)  # of the usual classification sets, where the log does not say
+AGREE = 0.25  # of 1/k: a measured accuracy against the share of one of k classes
+COUNTING = 8.0  # nats per token: knowing how frequent tokens are gives 6.5-7.7 with vocabularies up to 250,000
+CLIMBING = 1.2  # of the median of its second half: a rate that ends higher is still warming up
+AT_ONCE = 1 / 3  # of the log, within which the loss must have come to rest
+ALL_WRONG = 0.1  # of the samples right, at most
+GROWN = 1.5  # times as many right: what has begun to be learnt doubles within a third of the log
+FEW_SCORES = 5
+
+_SCORE = re.compile(r"(^|[^a-z])(acc|accuracy|acc@?1|top_?1(_?acc)?)([^a-z0-9]|$)")
+_MISSED = re.compile(r"(^|[^a-z])(top_?1_?err(or)?|err(or)?_?rate|err(or)?@1|wer|cer)([^a-z]|$)")
+MOST_INSERTED = 5.0  # an error rate above one counts insertions; above this it is given in per cent
+
+
+@dataclass(frozen=True, slots=True)
+class Ignorance:
+    """From which point of the loss on (index) it stands where nothing was learnt, the value expected there (None where
+    there is only a bound or none), and the reason in words."""
+
+    start: int
+    expected: float | None
+    reason: str
+
+
+def ignorance(signals: Signals, loss: Curve, near: float) -> Ignorance | None:
+    """Why a training loss that stands must be one of a model that has learnt nothing; None where nothing says so.
+
+    `near`: relative distance from the loss of guessing.
+    """
+    chance = _classes(signals, loss, near)
+    if chance is not None:
+        return Ignorance(0, chance, f"{chance:.4g} is the loss of guessing at random")
+    start = at_rest_from(loss)
+    if start is None or rewarded(signals):
+        return _one_answer(signals, loss)
+    level = float(np.median(loss.value[start:]))
+    return (
+        _as_accurate_as_guessing(signals, loss, start, level, near)
+        or _nothing_right(signals, loss, start)
+        or _below_counting(signals, loss, start, level)
+        or _one_answer(signals, loss)
+    )
+
+
+def drift(value: Floats) -> float:
+    """How far the last third of the values stands above the first, in standard errors."""
+    third = len(value) // 3
+    first, last = value[:third], value[-third:]
+    error = 1.2533 * robust_sigma(np.concatenate([first - np.median(first), last - np.median(last)]))
+    return float((np.median(last) - np.median(first)) / max(error * math.sqrt(2 / third), 1e-300))
+
+
+def still_warming_up(signals: Signals) -> bool:
+    """Whether the learning rate still rises at the end of the log."""
+    rate = signals.curve("learning_rate")
+    return rate is not None and bool(rate.value[-1] > CLIMBING * np.median(rate.value[len(rate) // 2 :]))
+
+
+def at_rest_from(loss: Curve) -> int | None:
+    """Index at which a loss first reached the level of its second half, where that is within the first third of the log
+    and no trend is left from there on."""
+    if len(loss) < FEW:
+        return None
+    late = loss.value[len(loss) // 2 :]
+    noise = robust_sigma(np.diff(late)) / math.sqrt(2)
+    level = float(np.median(late))
+    if level > np.median(loss.value[:5]) + max(FLAT * noise, 0.1 * abs(level)):
+        return None  # it rose
+    reached = np.flatnonzero(moving_median(loss.value, 5) <= level + noise / 2)
+    if not len(reached) or reached[0] > AT_ONCE * len(loss) or abs(drift(loss.value[reached[0] :])) >= FLAT:
+        return None
+    return int(reached[0])
+
+
+def _classes(signals: Signals, loss: Curve, near: float) -> float | None:
+    """The value of guessing at random among known classes or pairs at which the whole run stands."""
+    size = vocabulary(signals)
+    if size is None and np.abs(loss.value[2:] - math.log(2)).max() < TWO_NEAR and not still_warming_up(signals):
+        return math.log(2)  # two classes in equal parts
+    if len(loss) < FEW or abs(drift(loss.value)) >= FLAT:
+        return None
+    level = float(np.median(loss.value))
+    if size is None and signals.has("logit_scale"):  # views or texts and images are matched against each other
+        chance = round(level / math.log(2)) * math.log(2)  # ln of a batch of 2^k pairs
+        return chance if chance > 0 and abs(level - chance) < PAIRS_NEAR * chance else None
+    for classes in (size,) if size is not None else COMMON_CLASSES:
+        chance = math.log(classes)
+        if abs(level - chance) < near * chance:
+            return chance
+    return None
+
+
+def _as_accurate_as_guessing(signals: Signals, loss: Curve, start: int, level: float, near: float) -> Ignorance | None:
+    """Loss and accuracy that both are those of guessing among the same number of classes."""
+    classes = round(math.exp(level)) if level < COUNTING else 0
+    if classes < 2 or abs(math.log(classes) - level) > near * level:
+        return None
+    for name, right in _right(signals, int(loss.step[start])):
+        if abs(float(np.median(right)) * classes - 1) < AGREE:
+            reason = f"with {name} at {np.median(right):.3g} that is guessing among {classes} classes"
+            return Ignorance(start, math.log(classes), reason)
+    return None
+
+
+def _nothing_right(signals: Signals, loss: Curve, start: int) -> Ignorance | None:
+    """Hardly a sample right, and no more as time goes on."""
+    scores = _right(signals, int(loss.step[start]))
+    known = [(name, right, float(np.median(right))) for name, right in scores]
+    if not known or any(median > ALL_WRONG or _grows(right) for _, right, median in known):
+        return None
+    name, _, median = known[0]
+    return Ignorance(start, None, f"{max(median, 0):.1%} are right by {name}, and no more towards the end")
+
+
+def _grows(share: Floats) -> bool:
+    """Whether more is right in the last third than in the first, by what the noise does not explain and an eye sees."""
+    third = len(share) // 3
+    return drift(share) >= FLAT and float(np.median(share[-third:])) > GROWN * float(np.median(share[:third]))
+
+
+def _below_counting(signals: Signals, loss: Curve, start: int, level: float) -> Ignorance | None:
+    """A loss per token that knows less than how frequent each token is."""
+    if level <= COUNTING or not per_token(signals) or is_distance(loss) or level > 2 * COUNTING:
+        return None
+    return Ignorance(start, None, f"a model that only knows how frequent tokens are scores below {COUNTING:g}")
+
+
+def _one_answer(signals: Signals, loss: Curve) -> Ignorance | None:
+    """Evaluations of exactly one value beside a training loss that has come to rest above what tells classes apart."""
+    found = frozen_metric(signals, loss)
+    if found is None or found.still_falls or found.tells_apart or len(found.curve) < MANY or len(loss) < MANY:
+        return None
+    fall = float(found.level[0] - found.level[-1])
+    late = float(found.level[len(found.level) // 2] - found.level[-1])
+    if late > max(LATE * fall, 0.0):
+        return None
+    many, value = len(found.curve), found.curve.value[0]
+    start = max(int(loss.at(int(found.curve.step[0]))), 0)
+    return Ignorance(
+        start, None, f"all {many} values of {found.curve.name} are exactly {value:.5g}: one answer for all"
+    )
+
+
+def _right(signals: Signals, since: int) -> list[tuple[str, Floats]]:
+    """Shares of samples that are right, from a step on, by every accuracy or error rate of the log."""
+    found = []
+    for curve in (*signals.unmapped, *signals.curves("val_metric")):
+        name = curve.name.lower()
+        missed = _MISSED.search(name) is not None
+        value = usable(curve)
+        share = value.value[value.step >= since]
+        if not (missed or _SCORE.search(name)) or len(share) < FEW_SCORES:
+            continue
+        most = float(np.max(value.value))
+        scale = 100.0 if most > (MOST_INSERTED if missed else 1.0) else 1.0
+        found.append((curve.name, 1 - share / scale if missed else share / scale))
+    return found

@@ -1,0 +1,72 @@
+"""A metric that gives one value at every evaluation: what is evaluated is not what is trained, or it answers alike."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainforensics.signals.curve import Curve, Floats
+from trainforensics.signals.evaluations import higher_is_better, level_up_to, point_noise, validation_curves
+from trainforensics.signals.run import Signals
+
+FEW, MANY = 4, 10  # evaluations of one value: three may agree in a small set; scores of a young model often are zero
+FALLEN = 0.2  # share of its start by which the training loss must have fallen
+LATE = 0.1  # share of that fall in the later half; a loss that only learns class sizes is at rest
+APART = 0.5  # training loss against that of always the same class: below it classes are told apart
+SOLVED = 0.99  # of the best possible score: nothing is left to move
+
+_REFERENCE = re.compile(r"best|baseline|target|threshold|reference|chance")  # a metric that stands by its nature
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FrozenMetric:
+    """A metric of one value, the training level at its evaluations, and whether training goes on learning meanwhile."""
+
+    curve: Curve
+    level: Floats
+    still_falls: bool
+    tells_apart: bool
+
+
+def frozen_metric(signals: Signals, train: Curve) -> FrozenMetric | None:
+    """The metric that never moved, where no metric did; None where one has moved: a small set may show no difference
+    between two models that both learnt."""
+    curves = [c for c in validation_curves(signals, "val_metric") if not _REFERENCE.search(c.name.lower())]
+    curves = [c for c in curves if len(c) >= FEW]
+    if not curves or any(float(np.ptp(c.value)) > 0 for c in curves):
+        return None
+    curve = next((c for c in curves if _may_move(c)), None)
+    if curve is None:
+        return None
+    level = level_up_to(train, curve.step)
+    level = level[np.isfinite(level)]
+    if len(level) < FEW:
+        return None
+    fall, late = float(level[0] - level[-1]), float(level[len(level) // 2] - level[-1])
+    apart = _tells_classes_apart(level, float(curve.value[0]))
+    falls = fall > max(FALLEN * abs(level[0]), 4 * point_noise(level)) and (late >= LATE * fall or apart)
+    return FrozenMetric(curve, level, falls, apart)
+
+
+def _tells_classes_apart(level: Floats, accuracy: float) -> bool:
+    """Whether training ends far below the loss of a model that gives every sample the class it is right about so often.
+
+    That loss is at least the entropy of two classes in these parts.
+    """
+    right = accuracy / 100 if accuracy > 1 else accuracy
+    if not 0 < right < 1:
+        return False
+    entropy = -right * math.log(right) - (1 - right) * math.log1p(-right)
+    return float(np.median(level[-3:])) < APART * entropy
+
+
+def _may_move(curve: Curve) -> bool:
+    """Whether a frozen metric is neither solved nor, after few evaluations, still at zero."""
+    value = float(curve.value[0])
+    if not higher_is_better(curve):
+        return value != 0
+    solved = any(SOLVED * best <= value <= best for best in (1.0, 100.0))
+    return not solved and (value != 0 or len(curve) >= MANY)
