@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.signal import lfilter
 
-from trainforensics.signals.excursions import absurd_falls, excursions
+from trainforensics.signals.excursions import above_start, absurd_falls, excursions, surge_at_start
 from trainforensics.signals.measure import Excursion
 
 
@@ -231,3 +231,24 @@ def test_a_climb_may_set_out_from_the_very_first_point(n: int, seed: int) -> Non
     wild = rng.random(n) < 0.25
     loss[wild] = rng.choice([-700.0, 700.0], wild.sum())
     assert all(0 <= excursion.onset <= excursion.peak <= excursion.end for excursion in found(loss))
+
+
+def test_a_loss_that_swings_far_above_its_start_to_the_end() -> None:
+    rng = np.random.default_rng(3)
+    wild = np.concatenate([7 + 0.05 * rng.standard_normal(60), 7 + 25 * rng.random(440)])
+    left = above_start(wild)
+    assert left is not None
+    assert abs(left.onset - 60) < 5
+    assert not left.returned
+    assert above_start(7 + 6 * rng.random(500)) is None  # below twice its start
+    assert above_start(np.append(wild[:60], 7 + 0.05 * rng.standard_normal(440))) is None
+
+
+def test_a_surge_within_the_first_points() -> None:
+    surge = np.array([480.0, 45_000, 23_000, 7_700, 800, 24, 16, 21, 12, 22, 1, 8, 3, 9, 2, 4, 3, 5, 2, 4])
+    found = surge_at_start(surge)
+    assert found is not None
+    assert (found.onset, found.peak, found.end) == (1, 1, 5)
+    assert surge_at_start(np.where(surge == 480, 9_000.0, surge)) is None  # five times its first value
+    tail = np.random.default_rng(0).standard_normal(200) ** 2 + 1e-3
+    assert surge_at_start(tail) is None

@@ -177,3 +177,11 @@ def test_batches_of_two_kinds_are_no_bursts_but_what_towers_over_both_is() -> No
     events = loss_events(make_signals({"train_loss": loss}))
     assert len(events) == 1
     assert 1199 <= events[0].onset_step <= 1203
+
+
+def test_a_climb_in_a_log_of_a_few_epochs() -> None:
+    climbing = [0.70, 0.60, 0.52, 0.62, 0.64, 0.61, 0.81, 0.76, 0.83, 0.85, 0.88]
+    (event,) = loss_events(make_signals({"train_loss": climbing}))
+    assert event.lasting
+    wandering = [0.70, 0.60, 0.52, 0.58, 0.54, 0.57, 0.53, 0.56, 0.55, 0.58, 0.56]
+    assert loss_events(make_signals({"train_loss": wandering})) == ()

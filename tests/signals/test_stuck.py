@@ -61,3 +61,20 @@ def test_weights_at_rest_need_a_rate_and_digits() -> None:
     assert weights_at_rest(make_signals({"param_norm": norm.round(1), "learning_rate": rate})) is None
     decayed = np.where(np.arange(N) < 80, 1e-3, 1e-5)
     assert weights_at_rest(make_signals({"param_norm": norm, "learning_rate": decayed})) is None
+
+
+def test_a_log_of_nothing_but_zeros() -> None:
+    assert stuck(make_signals({"train_loss": np.zeros(3)})) is not None
+    assert stuck(make_signals({"train_loss": np.array([0.4, 0.0, 0.0])})) is None
+
+
+def test_zero_in_the_first_epoch_while_evaluation_lives() -> None:
+    """Printed coarsely, it came there step by step: only new data and an evaluation say that it cannot be."""
+    loss = np.round(np.maximum(6 * np.exp(-np.arange(N) / 6) - 0.1, 0) / 0.2) * 0.2
+    epoch = make_curve(np.linspace(0, 0.99, N), "epoch", series_id=2)
+    value = make_curve(np.full(8, 1.15), "val_loss", step=np.arange(1, 9) * 25, series_id=1)
+    found = stuck(make_signals([make_curve(loss), value, epoch]))
+    assert found is not None
+    assert found.value == 0
+    later = make_curve(np.linspace(0, 30, N), "epoch", series_id=2)
+    assert stuck(make_signals([make_curve(loss), value, later])) is None

@@ -162,7 +162,7 @@ def advantages_vanish(signals: Signals) -> Move | None:
             continue
         left = departure(logged, VANISHED)
         if left is not None and left.first - left.onset <= SUDDEN_POINTS:
-            return Move(left.curve, left.onset, left.before, left.after, np.inf)
+            return Move(left.curve, left.first, left.before, left.after, np.inf)
     return None
 
 

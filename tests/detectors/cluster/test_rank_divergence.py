@@ -128,3 +128,14 @@ def test_checksums_of_ranks_that_never_were_equal_or_differ_once() -> None:
     checksum[1, 200:203] += 1.0
     assert isinstance(judge(checksum, "checksum"), Clear)
     assert isinstance(judge(rng.uniform(0, 9, (4, N)), "checksum"), Clear)
+
+
+def test_a_rank_that_leaves_by_far_right_before_the_end() -> None:
+    rng = np.random.default_rng(3)
+    norms = np.exp(0.3 + 0.15 * rng.standard_normal((4, 66)))
+    norms[3, 52:] *= 4
+    found = one(judge(norms, "grad_norm"))
+    assert found.scope.rank == 3
+    assert abs((found.onset_step or 0) - 53) <= 2
+    norms[3, 52:] /= 2.8  # of 40 %, that early, nobody can be sure
+    assert isinstance(judge(norms, "grad_norm"), Clear)

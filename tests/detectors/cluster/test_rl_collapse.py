@@ -155,3 +155,18 @@ def test_a_reward_that_runs_away_is_dated_by_what_was_gained() -> None:
     reward[690:] -= np.exp(np.minimum((x[690:] - 690) / 8, 13))
     found = one(judge({"reward": reward}))
     assert 685 <= (found.onset_step or 0) <= 735
+
+
+def test_advantages_that_vanish_at_once() -> None:
+    """One reward of 24,000 in the running deviation, and nothing is left of all others."""
+    rng = np.random.default_rng(5)
+    advantages = 0.7 * np.exp(0.1 * rng.standard_normal(N))
+    advantages[310:] /= 100
+    values = {k: v for k, v in run().items() if k == "reward"}
+    curve = make_curve(advantages, None, name="advantage_abs_mean", series_id=9)
+    reward = make_curve(values["reward"], "reward")
+    found = one(rl_collapse.detect(make_signals([reward, curve]), PARAMS))
+    assert found.series == "advantage_abs_mean"
+    assert abs((found.onset_step or 0) - 311) <= 1
+    slowly = make_curve(np.geomspace(0.7, 0.007, N), None, name="advantage_abs_mean", series_id=9)
+    assert isinstance(rl_collapse.detect(make_signals([reward, slowly]), PARAMS), Clear)

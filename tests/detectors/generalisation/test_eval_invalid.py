@@ -6,7 +6,7 @@ from factories import make_curve, make_signals
 from numpy.typing import NDArray
 
 from trainforensics.detectors.generalisation import eval_invalid
-from trainforensics.model import Finding, Fired
+from trainforensics.model import Finding, Fired, NotApplicable
 from trainforensics.signals import Curve, Signals
 
 PARAMS = {p.name: p.default for p in eval_invalid.META.params}
@@ -150,3 +150,9 @@ def test_one_accuracy_for_ever_beside_a_training_set_that_is_told_apart(end: flo
     )
     found = findings(make_signals([evaluation(np.full(N, 0.5676), "val_metric"), make_curve(fall, "train_loss")]))
     assert len(found) == told
+
+
+def test_evaluations_that_are_not_finite_without_a_training_loss() -> None:
+    found = findings(make_signals([evaluation(np.array([0.98, 0.95, np.nan]))]))
+    assert [f.onset_step for f in found] == [60]
+    assert isinstance(eval_invalid.detect(make_signals([evaluation(falling())]), PARAMS), NotApplicable)

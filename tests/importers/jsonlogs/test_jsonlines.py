@@ -160,6 +160,16 @@ def test_mmdetection_iterations_restart_with_every_epoch(log: Path) -> None:
     assert found.config["seed"] == 0
 
 
+def test_records_of_a_type_with_the_split_in_its_name(log: Path) -> None:
+    rows: list[dict[str, Any]] = []
+    for epoch in (1, 2, 3):
+        rows += [{"_type": "train_iter", "step": 4 * epoch - 3 + i, "loss": 2.0, "top1_err": 80.0} for i in range(4)]
+        rows.append({"_type": "val_epoch", "step": 4 * epoch, "top1_err": 90.0})
+    found = read(jsonlines, write(log, *rows))
+    assert found.series["top1_err"].value.tolist() == 12 * [80.0]
+    assert found.series["val/top1_err"].value.tolist() == 3 * [90.0]
+
+
 def test_mmengine_validation_rows_count_epochs_in_step(log: Path) -> None:
     rows: list[dict[str, Any]] = []
     for epoch in (1, 2):

@@ -1,0 +1,78 @@
+"""Losses that stand where a model stands that has learnt nothing, and those that only look like it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from factories import make_curve, make_signals
+from numpy.typing import NDArray
+
+from trainforensics.signals import Curve
+from trainforensics.signals.chance import at_rest_from, ignorance
+
+Floats = NDArray[np.float64]
+N = 240
+NEAR = 0.02
+
+
+def noise(seed: int, size: float = 0.02, n: int = N) -> Floats:
+    return size * np.random.default_rng(seed).standard_normal(n)
+
+
+def settled(level: float, start: float, seed: int = 1) -> Floats:
+    """A loss that reaches its level within a tenth of the log and stands there."""
+    return level + (start - level) * np.exp(-np.arange(N) / 6) + noise(seed)
+
+
+def logged(loss: Floats, *others: Curve) -> list[Curve]:
+    return [make_curve(loss), *others]
+
+
+def score(value: Floats, name: str, role: str | None = None) -> Curve:
+    return make_curve(value, role, name=name, series_id=1)
+
+
+def reason(curves: list[Curve]) -> str | None:
+    found = ignorance(make_signals(curves), curves[0], NEAR)
+    return found.reason if found is not None else None
+
+
+def test_loss_and_accuracy_of_guessing_among_as_many_classes() -> None:
+    chance = score(1 / 7 + noise(2, 0.01), "train_acc")
+    said = reason(logged(settled(np.log(7), 2.1), chance))
+    assert said is not None
+    assert "guessing among 7 classes" in said
+    assert reason(logged(settled(np.log(7), 2.1), score(0.3 + noise(2, 0.01), "train_acc"))) is None
+
+
+@pytest.mark.parametrize(("name", "wrong"), [("top1_err", 97.0), ("error_rate", 0.97), ("eval_wer", 0.99)])
+def test_hardly_a_sample_right(name: str, wrong: float) -> None:
+    rates = wrong * (1 + noise(3, 0.004))
+    assert "right" in (reason(logged(settled(5.86, 5.98), score(rates, name))) or "")
+    assert reason(logged(settled(5.86, 5.98), score(rates / 2, name))) is None
+
+
+def test_few_right_but_more_and_more_is_learning() -> None:
+    rising = score(np.linspace(0.01, 0.09, N) + noise(4, 0.002), "acc")
+    assert reason(logged(settled(5.86, 5.98), rising)) is None
+
+
+def test_more_nats_per_token_than_counting_gives() -> None:
+    assert "frequent" in (reason([make_curve(settled(11.5, 11.7), name="lm loss")]) or "")
+    assert reason([make_curve(settled(6.5, 11.7), name="lm loss")]) is None
+    assert reason([make_curve(settled(11.5, 11.7), name="reconstruction")]) is None
+
+
+def test_evaluations_of_exactly_one_value_beside_a_loss_at_rest() -> None:
+    rows = 30
+    loss = 0.57 + 0.07 * np.exp(-np.arange(rows) / 2) + noise(5, 0.001, rows)
+    alike = score(np.full(rows, 0.72414), "val_acc", "val_metric")
+    assert "one answer for all" in (reason(logged(loss, alike)) or "")
+    moving = score(0.72414 + noise(6, 0.01, rows), "val_acc", "val_metric")
+    assert reason(logged(loss, moving)) is None
+
+
+def test_what_rises_or_still_falls_is_not_at_rest() -> None:
+    assert at_rest_from(make_curve(settled(2.0, 3.0))) is not None
+    assert at_rest_from(make_curve(np.linspace(7, 15, N) + noise(7))) is None
+    assert at_rest_from(make_curve(np.linspace(3, 2, N) + noise(8))) is None
