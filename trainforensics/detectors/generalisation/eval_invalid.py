@@ -50,6 +50,8 @@ from trainforensics.signals.evaluations import (
 from trainforensics.signals.frozen import frozen_metric
 from trainforensics.signals.noise import printed_grid
 
+LEARNT = 0.5  # logarithm of the factor by which the training loss fell from its first to its last third
+
 META = Meta(
     kind=KINDS["eval-invalid"],
     needs=("val_loss|val_metric",),
@@ -193,11 +195,20 @@ def _wild(curve: Curve, level: Floats, params: Params) -> _Fault | None:
     typical, highest = float(np.median(curve.value)), float(level[known].max())
     beyond = typical > params["above"] * highest and swing > params["swing"]
     unrest = swing > params["wild"] and typical > params["above"] * float(np.median(level[known]))
-    if swing < 3 * calm or not (beyond or unrest):
+    if swing < 3 * calm or not (beyond or unrest) or _falls_along(curve, level):
         return None
     bad = curve.value > params["above"] * np.where(known, level, np.inf)
     text = f"evaluations swing by {swing:.0%} around {typical:.4g}, training never exceeds {highest:.4g}"
     return _Fault(curve, bad, text, 0.85 if beyond else 0.6) if bad.any() else None
+
+
+def _falls_along(curve: Curve, level: Floats) -> bool:
+    """Whether evaluations fell with training, by half as many orders of magnitude: a scale lies between them."""
+    known = np.flatnonzero(np.isfinite(level) & (level > 0))
+    third = max(len(known) // 3, 1)
+    first, last = known[:third], known[-third:]
+    fall, train_fall = (float(np.median(np.log(v[first])) - np.median(np.log(v[last]))) for v in (curve.value, level))
+    return train_fall > LEARNT and fall > train_fall / 2
 
 
 def _finding(fault: _Fault, train: Curve | None) -> Finding:

@@ -40,6 +40,7 @@ from trainforensics.signals.evaluations import (
     Condensed,
     Jump,
     condense,
+    higher_is_better,
     level_jump,
     level_up_to,
     outlying,
@@ -71,6 +72,7 @@ META = Meta(
         Param("lone_points", 12.0, "evaluations that show how high they ordinarily stand out"),
         Param("train_share", 0.25, "training may move by this share of the validation step"),
         Param("train_z", 4.0, "or by this many of its own standard errors"),
+        Param("learnt_z", 2.0, "standard errors of a fall of the training loss with which evaluation may get better"),
         Param("apart", 2.5, "standard errors between the two steps; 1 in 160 equal ones lie so far apart by chance"),
     ),
 )
@@ -161,9 +163,16 @@ def _step(curve: Curve, train: Curve | None, params: Params) -> Finding | None:
         change = jump.after - jump.before if curve.series.role == "val_loss" else 0.0
         if abs(move[0]) > max(params["train_share"] * abs(change), params["train_z"] * move[1]):
             return None
+        if _better(curve, jump) and move[0] < -params["learnt_z"] * move[1]:
+            return None  # both learnt something
         if change and abs(change - move[0]) < params["apart"] * move[1]:
             return None  # training is too noisy to say that it did not take the same step
     return _finding(curve, points, jump, move)
+
+
+def _better(curve: Curve, jump: Jump) -> bool:
+    """Whether a metric got better; losses are held against the training loss itself."""
+    return curve.series.role == "val_metric" and (jump.after > jump.before) == higher_is_better(curve)
 
 
 def _training_move(train: Curve | None, points: Condensed, jump: Jump) -> tuple[float, float] | None:
