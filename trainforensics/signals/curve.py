@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,8 @@ class Curve:
     time: Floats
     segment: NDArray[np.int32]
     superseded: Curve | None = None
+    _finite: list[Curve] = field(default_factory=list, init=False, repr=False)
+    _cadence: list[int] = field(default_factory=list, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.step)
@@ -47,18 +49,22 @@ class Curve:
     @property
     def cadence(self) -> int:
         """Median distance of logged steps, at least 1."""
-        if len(self) < 2:
-            return 1
-        gaps = np.diff(self.step)
-        gaps = gaps[gaps > 0]
-        return max(1, int(np.median(gaps))) if len(gaps) else 1
+        if not self._cadence:
+            gaps = np.diff(self.step)
+            gaps = gaps[gaps > 0]
+            self._cadence.append(max(1, int(np.median(gaps))) if len(gaps) else 1)
+        return self._cadence[0]
 
     def only_finite(self) -> Curve:
         """The curve without its non-finite points."""
-        return self.take(self.finite)
+        if not self._finite:
+            finite = self.finite
+            whole = slice(None) if finite.all() else finite
+            self._finite.append(self.take(whole))
+        return self._finite[0]
 
-    def take(self, mask: Bools | Ints) -> Curve:
-        """The points a mask or an index array selects."""
+    def take(self, mask: Bools | Ints | slice) -> Curve:
+        """The points that a mask, an index array or a slice selects."""
         return Curve(self.series, self.step[mask], self.value[mask], self.time[mask], self.segment[mask])
 
     def rolled_back(self, most: int | None = None) -> tuple[Curve, ...]:

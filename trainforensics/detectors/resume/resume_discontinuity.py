@@ -41,7 +41,7 @@ from trainforensics.model import Clear, Evidence, Finding, Fired, Outcome, Recov
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.curve import Floats
 from trainforensics.signals.evaluations import usable
-from trainforensics.signals.noise import robust_sigma
+from trainforensics.signals.noise import medians, robust_sigma
 from trainforensics.signals.restarts import (
     Join,
     Restart,
@@ -244,7 +244,7 @@ def _recovery(signals: Signals, restart: Restart, loss: _Break | None) -> tuple[
     after = value[border:]
     if len(after) < 3 * width:
         return "ongoing", None
-    levels = np.median(np.lib.stride_tricks.sliding_window_view(after, width), axis=1)
+    levels = medians(np.lib.stride_tricks.sliding_window_view(after, width))
     back = np.flatnonzero(levels <= 0.2)
     if len(back):
         return "recovered", int(points.step[border + back[0]])
