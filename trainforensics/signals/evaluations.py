@@ -114,6 +114,10 @@ class Course:
 
 def usable(curve: Curve) -> Curve:
     """The finite points of a curve with values that arithmetic can stand, one a step (the last logged)."""
+    return curve.derive("usable", lambda: _usable(curve))
+
+
+def _usable(curve: Curve) -> Curve:
     keep = curve.finite
     keep[keep] = np.abs(curve.value[keep]) < _HUGE
     keep &= _last_of_step(curve.step, keep)

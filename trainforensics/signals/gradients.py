@@ -13,6 +13,7 @@ from trainforensics.signals.departure import knee
 from trainforensics.signals.excursions import excursions
 from trainforensics.signals.measure import Excursion
 from trainforensics.signals.noise import medians, robust_sigma
+from trainforensics.signals.precursors import excursions_of
 from trainforensics.signals.run import Signals
 from trainforensics.signals.stretches import at_steps, lasting_start, middle
 
@@ -204,7 +205,7 @@ def loss_moved(signals: Signals, start: int, stop: int) -> bool:
     if loss is None:
         return False
     finite = loss.only_finite()
-    found = signals.derive(("loss excursions",), lambda: excursions(loss))
+    found = excursions_of(signals, loss)
     margin = 2 * finite.cadence
     return any(
         int(finite.step[e.onset]) <= stop + margin and int(finite.step[max(e.peak, e.onset)]) >= start - margin

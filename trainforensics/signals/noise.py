@@ -12,6 +12,7 @@ from trainforensics.signals.curve import Floats, Ints
 # Median absolute deviation of a normal distribution is 0.6745 standard deviations.
 MAD_TO_SIGMA = 1.4826
 CHUNK = 64
+NARROW, BATCH = 9, 8_192  # columns up to which whole columns are compared, rows at a time that a cache holds
 MANY = 2_000  # values from which a partition around one place pays
 
 
@@ -39,12 +40,25 @@ def median(values: Floats) -> float:
 def medians(rows: Floats) -> Floats:
     """Median along the last axis, NaN where a row holds one; shape of `rows` without that axis, which is not empty.
 
-    What NumPy's own gives, in a fifth of its time: short rows are sorted sooner than partitioned.
+    What NumPy's own gives, in a fifth of its time: short rows are sorted sooner than partitioned, a few columns as a
+    whole.
     """
     n = rows.shape[-1]
+    if n <= NARROW and rows.ndim == 2:
+        return np.concatenate([_median_column(rows[at : at + BATCH]) for at in range(0, max(len(rows), 1), BATCH)])
     ordered = np.sort(rows, axis=-1)
     middle = ordered[..., n // 2] if n % 2 else (ordered[..., n // 2 - 1] + ordered[..., n // 2]) / 2
     return np.where(np.isnan(ordered[..., -1]), np.nan, middle)
+
+
+def _median_column(rows: Floats) -> Floats:
+    """As `medians`: bubbles the upper half of the columns up; NaN spreads to all that it is compared with."""
+    column: list[Floats] = list(np.array(rows.T, dtype=np.float64, order="C"))
+    n = len(column)
+    for last in range(n - 1, (n - 1) // 2 - 1, -1):
+        for i in range(last):
+            column[i], column[i + 1] = np.minimum(column[i], column[i + 1]), np.maximum(column[i], column[i + 1])
+    return column[n // 2] if n % 2 else (column[n // 2 - 1] + column[n // 2]) / 2
 
 
 def medians_of(values: Floats, starts: Ints, ends: Ints) -> Floats:
@@ -119,6 +133,8 @@ def chance_height(z: Floats, highest: float, lowest: float, chance: float = 0.01
     with a probability of less than `chance`, a hundredth of it among points that ordinary noise reaches as well; none
     where no point reaches `highest`.
     """
+    if not len(z) or z.max() < highest:
+        return np.inf
     peaks = np.sort(z[z > 0])[::-1]
     few = min(max(FEWEST_TAIL, math.isqrt(len(peaks))), MOST_TAIL, len(peaks) // 4)
     k = np.arange(1, (len(peaks) - few) // 2)[: int(np.sum(peaks >= lowest))]

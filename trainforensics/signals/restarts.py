@@ -298,7 +298,8 @@ def repeated_points(curve: Curve, restart: Restart) -> tuple[Ints, Floats, Float
     if old is None:
         return np.empty(0, dtype=np.int64), empty, empty
     old = old.take(np.isfinite(old.value) & (old.segment < restart.segment) & (old.step >= restart.step))
-    new = curve.take(curve.finite & (curve.step >= restart.step))
+    first, last = np.searchsorted(curve.step, [restart.step, old.step.max(initial=restart.step) + 1])
+    new = curve.take(np.arange(first, last)).only_finite()
     step, i, j = np.intersect1d(old.step, new.step, return_indices=True)
     return step[:PAIRS], old.value[i][:PAIRS], new.value[j][:PAIRS]
 
@@ -314,7 +315,7 @@ def schedule_step(curve: Curve, restart: Restart) -> tuple[float, float] | None:
         worst = int(np.argmax(np.abs(new - old)[:AT_ONCE]))
         apart = abs(new[worst] - old[worst]) > 0.01 * np.abs(old).max()
         return (float(old[worst]), float(new[worst])) if apart else None
-    points = curve.take(curve.finite)
+    points = curve.only_finite()
     at = int(np.searchsorted(points.step, restart.step))
     if at < 3 or at >= len(points):
         return None

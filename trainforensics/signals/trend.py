@@ -18,7 +18,7 @@ DECADES = 10.0  # ratio of the 95th to the 5th percentile above which a positive
 
 def log_space(values: Floats) -> bool:
     """Whether a series is positive and spans decades, so that its noise is a factor rather than a distance."""
-    if not len(values) or values.min() <= 0:
+    if not len(values) or values.min() <= 0 or values.max() <= DECADES * values.min():
         return False
     low, high = np.quantile(values, [0.05, 0.95])
     return bool(high > DECADES * low)
@@ -129,5 +129,9 @@ def moving_median(values: Floats, width: int) -> Floats:
         at = (np.arange(len(blocks)) + 0.5) * size - 0.5
         return np.interp(np.arange(n), at, moving_median(blocks, WINDOW))
     half = width // 2
-    padded = np.pad(values, (half, width - 1 - half), mode="symmetric")
+    after = width - 1 - half
+    if half > n:
+        padded = np.pad(values, (half, after), mode="symmetric")
+    else:  # the same, far sooner
+        padded = np.concatenate([values[:half][::-1], values, values[n - after :][::-1]])
     return medians(sliding_window_view(padded, width))
