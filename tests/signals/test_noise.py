@@ -10,6 +10,8 @@ from trainforensics.signals.noise import (
     local_sigma,
     looks_normal,
     median,
+    medians,
+    medians_of,
     resolution,
     robust_sigma,
 )
@@ -91,3 +93,27 @@ def test_the_highest_point_below_the_bar_tells_normal_noise(highest: float, norm
 
 def test_nothing_below_the_bar_is_no_error() -> None:
     assert looks_normal(np.random.default_rng(0).normal(size=400) + 10, 1.0)
+
+
+@given(st.data(), st.integers(1, 20), st.integers(0, 5), st.sampled_from([1, 500]))
+def test_medians_of_rows_are_those_of_numpy(data: st.DataObject, width: int, rows: int, times: int) -> None:
+    number = st.sampled_from([-2.5, 0.0, 1.0, 1e300, np.inf, -np.inf, np.nan])
+    values = np.array(data.draw(st.lists(number, min_size=rows * width, max_size=rows * width))).reshape(-1, width)
+    values = np.tile(values, (times, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        np.testing.assert_array_equal(medians(values), np.median(values, axis=1))
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf, 0.0])
+@pytest.mark.parametrize("n", [2_000, 2_001, 5_000, 5_001])
+def test_the_median_of_many_values_is_that_of_numpy(n: int, odd: float) -> None:
+    values = np.random.default_rng(n).normal(size=n)
+    values[n // 3] = odd
+    np.testing.assert_array_equal(median(values), np.median(values))
+
+
+def test_medians_of_stretches_are_unknown_where_nothing_lies_between() -> None:
+    values = np.array([5.0, 1.0, 3.0, 9.0])
+    found = medians_of(values, np.array([0, 1, 1, 0]), np.array([3, 1, 2, 4]))
+    np.testing.assert_array_equal(found, [3.0, np.nan, 1.0, 4.0])

@@ -18,9 +18,9 @@ def clashes(curve: Curve) -> Bools:
     """Which points repeat the step before, in one life, with another value; shape (n - 1,), empty for a short curve."""
     if len(curve) < FEWEST_POINTS:
         return np.zeros(0, dtype=np.bool_)
-    same = (np.diff(curve.step) == 0) & (np.diff(curve.segment) == 0)
-    differ: Bools = ~np.isclose(curve.value[1:], curve.value[:-1], rtol=AGREE, atol=0, equal_nan=True)
-    clash: Bools = same & differ
+    clash: Bools = (np.diff(curve.step) == 0) & (np.diff(curve.segment) == 0)
+    at = np.flatnonzero(clash)
+    clash[at] = ~np.isclose(curve.value[at + 1], curve.value[at], rtol=AGREE, atol=0, equal_nan=True)
     return clash if clash.sum() >= FEWEST else np.zeros_like(clash)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from trainforensics.signals.curve import Curve, Floats
 from trainforensics.signals.epochs import epoch_length
 from trainforensics.signals.evaluations import condense, higher_is_better, ramp, usable, validation_curves
-from trainforensics.signals.noise import robust_sigma
+from trainforensics.signals.noise import median, robust_sigma
 from trainforensics.signals.run import Signals
 from trainforensics.signals.stretches import at_steps
 from trainforensics.signals.trend import moving_median
@@ -93,12 +93,11 @@ def settled_fall(signals: Signals, loss: Curve, left: float) -> Fall | None:
         return None
     start = float(np.median(loss.value[:FEWEST]))
     for at in range(max(2 * width, int(SET_IN * n)), n - 2 * width, max(1, width // 4)):
-        before = float(np.median(loss.value[at - width : at]))
-        earlier = float(np.median(loss.value[at - 2 * width : at - width]))
-        settled = SETTLED * earlier < before < STILL_FALLING * earlier
-        later = loss.value[at + max(width, int(FALL_SPAN * n)) :][:width]
-        fallen = len(later) > 0 and 0 < np.median(later) < left * before
-        if not (settled and 0 < before < DESCENDED * start and fallen):
+        before = median(loss.value[at - width : at])
+        earlier = median(loss.value[at - 2 * width : at - width])
+        if not (SETTLED * earlier < before < STILL_FALLING * earlier and 0 < before < DESCENDED * start):
+            continue
+        if not 0 < median(loss.value[at + max(width, int(FALL_SPAN * n)) :][:width]) < left * before:
             continue
         halfway = at + int(np.argmax(loss.value[at:] < 0.5 * before))
         onset = _leaving(loss.value[at - width : halfway + 1], before) + at - width

@@ -53,12 +53,13 @@ def ground_of(series: Pyramid, candidate: Candidate, first: int) -> Ground | Non
     space, width = series.values[first:start], 4 * scale + 1
     if len(space) < 3:
         return None
+    upward = series.finest.sigma[first:start] * series.finest.skew
     back = moving_median(space, width)[::-1]
     lowest = np.minimum.accumulate(back)
-    higher = np.flatnonzero(back > lowest + 4 * float(series.finest.upward[start - 1]) / np.sqrt(width))
+    higher = np.flatnonzero(back > lowest + 4 * float(upward[-1]) / np.sqrt(width))
     reach = int(higher[0]) if len(higher) and higher[0] > 0 else len(back)
     at = int(np.argmin(back[:reach]))
-    sigma = float(series.finest.upward[start - 1 - at])
+    sigma = float(upward[-1 - at])
     return Ground(float(back[at]), sigma, sigma * min(1.0, series.finest.persistence(1) / np.sqrt(scale)))
 
 

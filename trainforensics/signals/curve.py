@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +14,7 @@ from trainforensics.model import Series
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+T = TypeVar("T")
 BEFORE = 64  # points that tell the level and the noise before an end that was replaced
 
 
@@ -30,6 +33,7 @@ class Curve:
     time: Floats
     segment: NDArray[np.int32]
     superseded: Curve | None = None
+    _cache: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.step)
@@ -47,19 +51,27 @@ class Curve:
     @property
     def cadence(self) -> int:
         """Median distance of logged steps, at least 1."""
-        if len(self) < 2:
-            return 1
+        return self.derive("cadence", self._usual_gap)
+
+    def _usual_gap(self) -> int:
         gaps = np.diff(self.step)
         gaps = gaps[gaps > 0]
         return max(1, int(np.median(gaps))) if len(gaps) else 1
 
     def only_finite(self) -> Curve:
         """The curve without its non-finite points."""
-        return self.take(self.finite)
+        return self.derive("finite", lambda: self.take(self.finite))
 
     def take(self, mask: Bools | Ints) -> Curve:
-        """The points a mask or an index array selects."""
-        return Curve(self.series, self.step[mask], self.value[mask], self.time[mask], self.segment[mask])
+        """The points a mask or an index array selects; the same arrays where a mask selects all."""
+        at = slice(None) if mask.dtype == np.bool_ and mask.all() else mask
+        return Curve(self.series, self.step[at], self.value[at], self.time[at], self.segment[at])
+
+    def derive(self, key: str, compute: Callable[[], T]) -> T:
+        """What follows from the curve alone, computed once per key."""
+        if key not in self._cache:
+            self._cache[key] = compute()
+        return cast("T", self._cache[key])
 
     def rolled_back(self, most: int | None = None) -> tuple[Curve, ...]:
         """What the log showed before each roll-back: the curve up to there, and the end that a later life replaced.

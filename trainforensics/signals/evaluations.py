@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 
 from trainforensics.signals.curve import Bools, Curve, Floats, Ints
+from trainforensics.signals.noise import median, medians, medians_of
 from trainforensics.signals.run import Signals
 
 MAX_POINTS = 100
@@ -113,6 +114,10 @@ class Course:
 
 def usable(curve: Curve) -> Curve:
     """The finite points of a curve with values that arithmetic can stand, one a step (the last logged)."""
+    return curve.derive("usable", lambda: _usable(curve))
+
+
+def _usable(curve: Curve) -> Curve:
     keep = curve.finite
     keep[keep] = np.abs(curve.value[keep]) < _HUGE
     keep &= _last_of_step(curve.step, keep)
@@ -182,15 +187,15 @@ def point_noise(value: Floats, lag: int = 1) -> float:
     bend = np.abs(value[2 * lag :] - 2 * value[lag:-lag] + value[: -2 * lag])
     moves = np.abs(np.diff(value))
     grid = float(moves[moves > 0].min()) if np.any(moves > 0) else 0.0
-    rounding = min(grid, 0.1 * float(np.median(moves))) / math.sqrt(12)
-    return max(MAD_TO_SD * float(np.median(bend)) / math.sqrt(6), rounding)
+    rounding = min(grid, 0.1 * median(moves)) / math.sqrt(12)
+    return max(MAD_TO_SD * median(bend) / math.sqrt(6), rounding)
 
 
 def smooth3(value: Floats) -> Floats:
     """Running median of three; the ends keep their neighbour's median, so a lone outlier nowhere survives."""
     if len(value) < 3:
         return value.copy()
-    middle = np.median(np.lib.stride_tricks.sliding_window_view(value, 3), axis=1)
+    middle = medians(np.lib.stride_tricks.sliding_window_view(value, 3))
     return np.concatenate([middle[:1], middle, middle[-1:]])
 
 
@@ -199,8 +204,7 @@ def condense(curve: Curve, max_points: int = MAX_POINTS) -> Condensed:
     n = len(curve)
     width = max(1, -(-n // max_points))
     index = np.arange(0, n, width, dtype=np.int64)
-    blocks = (curve.value[i : i + width] for i in index)
-    value = curve.value if width == 1 else np.array([np.median(block) for block in blocks])
+    value = curve.value if width == 1 else medians_of(curve.value, index, np.minimum(index + width, n))
     noise = max(_point_to_point(value), point_noise(value, max(1, len(value) // 10)))
     if 0 < n < FEW:
         noise = min(noise, _wrong_way_noise(value))
@@ -424,9 +428,9 @@ def level_jump(curve: Condensed, min_side: int = 3) -> Jump | None:
         return None
     moves = np.diff(v)
     at = np.arange(min_side, n - min_side + 1)
-    before = np.array([np.median(v[max(0, i - side) : i]) for i in at])
-    after = np.array([np.median(v[i : i + side]) for i in at])
-    drift = np.array([np.median(moves[max(0, i - 1 - side) : i + side]) for i in at])
+    before = medians_of(v, np.maximum(0, at - side), at)
+    after = medians_of(v, at, np.minimum(at + side, n))
+    drift = medians_of(moves, np.maximum(0, at - 1 - side), np.minimum(at + side, n - 1))
     excess = moves[at - 1] - drift
     centres = (np.minimum(side, at) + np.minimum(side, n - at)) / 2
     kept = after - before - drift * centres
@@ -496,8 +500,8 @@ def _heights(curve: Curve) -> tuple[Floats, Floats, bool]:
     value, n = curve.value, len(curve)
     positive = bool(np.all(value > 0))
     shown = np.log(value) if positive else value
-    around = np.array([np.median(shown[max(0, min(i - 2, n - 5)) : max(0, min(i - 2, n - 5)) + 5]) for i in range(n)])
-    height = shown - around
+    first = np.maximum(0, np.minimum(np.arange(n) - 2, n - 5))
+    height = shown - medians_of(shown, first, np.minimum(first + 5, n))
     height[: min(3, n)] = 0.0
     return shown, height, positive
 
@@ -537,15 +541,11 @@ def _fitted_steps(value: Floats, at: Ints, side: int) -> tuple[Floats, Floats]:
 
 def level_up_to(curve: Curve | None, step: Ints) -> Floats:
     """Median of a series over each stretch up to an evaluation step, shape of `step`; NaN where none was logged."""
-    level = np.full(len(step), np.nan)
     if curve is None or not len(step):
-        return level
+        return np.full(len(step), np.nan)
     points = usable(curve)
     ends = np.searchsorted(points.step, step, side="right")
-    starts = np.append(0, ends[:-1])
-    for i in np.flatnonzero(ends > starts):
-        level[i] = np.median(points.value[starts[i] : ends[i]])
-    return level
+    return medians_of(points.value, np.append(0, ends[:-1]), ends)
 
 
 def course_between(curve: Curve | None, points: Condensed, first: int, last: int) -> Course:

@@ -70,7 +70,10 @@ def _excursions(values: Floats) -> tuple[Excursion, ...]:
             continue
         if candidate.jump and candidate.scale > 1 and excursion.rise <= SHARP * candidate.scale:
             sharp.append(excursion)
-        elif not any(known.onset <= excursion.onset <= _closed(known, candidate) for known in found):
+        elif not any(
+            known.onset <= excursion.onset <= known.end and excursion.onset <= _closed(known, candidate)
+            for known in found
+        ):
             found.append(excursion)
     for excursion in reversed(sharp):  # the finest first
         if not any(known.onset <= excursion.end and excursion.onset <= known.end for known in found):
@@ -216,8 +219,9 @@ def _limit(candidate: Candidate, found: list[Excursion], n: int) -> int:
     """How far a candidate may look: to the next excursion known already; 0 where it is that excursion seen again."""
     start, stop, scale = candidate.start, candidate.stop, candidate.scale
     for known in found:
-        closed = _closed(known, candidate)
-        if start < closed + scale and stop > known.onset - scale and start > known.onset - 4 * scale:
+        if known.end <= start - scale or known.onset >= min(stop + scale, start + 4 * scale):
+            continue
+        if start < _closed(known, candidate) + scale:
             return 0
     return min((known.onset for known in found if known.onset >= stop), default=n)
 

@@ -12,7 +12,8 @@ from trainforensics.signals.curve import Curve, Floats
 from trainforensics.signals.departure import knee
 from trainforensics.signals.excursions import excursions
 from trainforensics.signals.measure import Excursion
-from trainforensics.signals.noise import robust_sigma
+from trainforensics.signals.noise import medians, robust_sigma
+from trainforensics.signals.precursors import excursions_of
 from trainforensics.signals.run import Signals
 from trainforensics.signals.stretches import at_steps, lasting_start, middle
 
@@ -106,7 +107,7 @@ def _chance_height(logarithm: Floats) -> float:
     n = len(logarithm)
     whole = logarithm[: n - n % BLOCK].reshape(-1, BLOCK)
     at = (np.arange(len(whole)) + 0.5) * BLOCK
-    height = logarithm - np.interp(np.arange(n), at, np.median(whole, axis=1))
+    height = logarithm - np.interp(np.arange(n), at, medians(whole))
     low, high = np.quantile(height, [0.9, 0.99])
     inside = height[(height > low) & (height <= high)]
     if not len(inside):
@@ -121,7 +122,7 @@ def _may_climb(value: Floats) -> bool:
     if len(value) < 3 * BLOCK:
         return True
     block = value[: len(value) - len(value) % BLOCK].reshape(-1, BLOCK)
-    usual = np.median(block, axis=1)
+    usual = medians(block)
     low = np.minimum.accumulate(usual)
     burst = bool((block.max(axis=1) > MIN_BURST * low).any())
     tail = float(value[block.size - BLOCK :].max()) > MIN_FACTOR * float(low[-1])
@@ -153,7 +154,7 @@ def _beginning(value: Floats, e: Excursion, level: float) -> int:
     way = np.log(value[low : e.end + 1])
     if len(way) < SMOOTH:
         return e.onset
-    smooth = np.median(np.lib.stride_tricks.sliding_window_view(way, SMOOTH), axis=1)
+    smooth = medians(np.lib.stride_tricks.sliding_window_view(way, SMOOTH))
     peak = int(np.argmax(smooth))
     calm = np.flatnonzero(smooth[: peak + 1] <= np.log(level) + 0.5 * np.log(MIN_FACTOR))
     turn = int(calm[-1]) + SMOOTH // 2 if len(calm) else e.onset - low
@@ -189,7 +190,7 @@ def norm_step(signals: Signals, step: int) -> tuple[float, float] | None:
     value, at = np.log(curve.value), int(np.searchsorted(curve.step, step))
     if at < 3 * BLOCK or len(value) - at < BLOCK:
         return None
-    levels = np.median(np.lib.stride_tricks.sliding_window_view(value[BLOCK : at + BLOCK], BLOCK), axis=1)
+    levels = medians(np.lib.stride_tricks.sliding_window_view(value[BLOCK : at + BLOCK], BLOCK))
     change = levels[BLOCK:] - levels[:-BLOCK]
     error = 1.2533 * robust_sigma(np.diff(value[:at])) / np.sqrt(BLOCK)
     here, before = abs(float(change[-1])), np.abs(change[:-BLOCK])
@@ -204,7 +205,7 @@ def loss_moved(signals: Signals, start: int, stop: int) -> bool:
     if loss is None:
         return False
     finite = loss.only_finite()
-    found = signals.derive(("loss excursions",), lambda: excursions(loss))
+    found = excursions_of(signals, loss)
     margin = 2 * finite.cadence
     return any(
         int(finite.step[e.onset]) <= stop + margin and int(finite.step[max(e.peak, e.onset)]) >= start - margin
@@ -240,7 +241,7 @@ def _climb(explosion: Explosion) -> tuple[int, int] | None:
     way = explosion.curve.value[low : explosion.top + 1 + SMOOTH // 2]
     if len(way) < 2 * SMOOTH:
         return None
-    smooth = np.median(np.lib.stride_tricks.sliding_window_view(way, SMOOTH), axis=1)
+    smooth = medians(np.lib.stride_tricks.sliding_window_view(way, SMOOTH))
     foot = np.flatnonzero(smooth <= FOOT * explosion.level)
     start = int(foot[-1]) if len(foot) else 0
     end = start + int(np.argmax(smooth[start:] >= smooth[start:].max() / FOOT))

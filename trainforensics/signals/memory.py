@@ -8,7 +8,7 @@ import numpy as np
 
 from trainforensics.signals.curve import Curve, Floats
 from trainforensics.signals.departure import knee
-from trainforensics.signals.noise import resolution, robust_sigma
+from trainforensics.signals.noise import medians, resolution, robust_sigma
 
 MIN_POINTS = 40
 START_SHARE = 0.05  # of a process life: allocators and caches fill
@@ -130,7 +130,7 @@ def _slows_down(floor: Floats) -> bool:
 
 def _medians_of_three(values: Floats) -> Floats:
     padded = np.pad(values, 1, mode="edge")
-    return np.median(np.lib.stride_tricks.sliding_window_view(padded, 3), axis=1)
+    return medians(np.lib.stride_tricks.sliding_window_view(padded, 3))
 
 
 def _onset(values: Floats, bend: int, size: int) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 from trainforensics.signals.curve import Curve, Floats, Ints
 from trainforensics.signals.epochs import epoch_ends
 from trainforensics.signals.evaluations import point_noise, usable, validation_curves
-from trainforensics.signals.noise import robust_sigma
+from trainforensics.signals.noise import median, medians_of, robust_sigma
 from trainforensics.signals.run import Signals
 from trainforensics.signals.steps import lasting_steps
 
@@ -104,8 +104,7 @@ def steps(curve: Curve) -> Iterator[Step]:
 
 def _step(at: int, before: Floats, after: Floats) -> Step:
     slopes = [
-        float(np.log(np.median(side[-LEVEL:]) / np.median(side[:LEVEL]))) / (len(side) - LEVEL)
-        for side in (before, after)
+        float(np.log(median(side[-LEVEL:]) / median(side[:LEVEL]))) / (len(side) - LEVEL) for side in (before, after)
     ]
     noise = max(point_noise(np.log(side)) for side in (before, after))
     drift = sum(slopes) / 2 * (len(before) + len(after)) / 2
@@ -113,8 +112,8 @@ def _step(at: int, before: Floats, after: Floats) -> Step:
         at,
         before,
         after,
-        ratio=float(np.median(after[:LEVEL]) / np.median(before[-LEVEL:])),
-        exact=float(np.median(after) / np.median(before)) * math.exp(-drift),
+        ratio=median(after[:LEVEL]) / median(before[-LEVEL:]),
+        exact=median(after) / median(before) * math.exp(-drift),
         bend=abs(slopes[1] - slopes[0]),
         error=MEDIAN_ERROR * noise * math.sqrt(2 / LEVEL) * math.sqrt(2) / (SIDE - LEVEL),
         noise=point_noise(after) / max(point_noise(before), 1e-12),
@@ -185,4 +184,4 @@ def level_around(loss: Curve, step: Ints) -> Floats:
     """Median training loss within a quarter of the usual distance between evaluations; NaN where none was logged."""
     reach = int(np.median(np.diff(step))) // 4
     low, high = np.searchsorted(loss.step, step - reach), np.searchsorted(loss.step, step + reach, side="right")
-    return np.array([np.median(loss.value[a:b]) if b > a else np.nan for a, b in zip(low, high, strict=True)])
+    return medians_of(loss.value, low, high)

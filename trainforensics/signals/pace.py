@@ -13,7 +13,7 @@ from trainforensics.signals.curve import Curve, Floats, Ints
 from trainforensics.signals.departure import knee
 from trainforensics.signals.excursions import excursions
 from trainforensics.signals.measure import Excursion
-from trainforensics.signals.noise import robust_sigma
+from trainforensics.signals.noise import medians, robust_sigma
 from trainforensics.signals.run import Signals
 from trainforensics.signals.stretches import at_steps, stretches
 
@@ -192,7 +192,7 @@ def _falls(value: Floats) -> Ints:
     """Indices at which a series falls at once by half of its range or more and far out of its noise, in order."""
     n = len(value)
     width = max(3, min(9, n // 40))
-    levels = np.median(np.lib.stride_tricks.sliding_window_view(value, width), axis=1)
+    levels = medians(np.lib.stride_tricks.sliding_window_view(value, width))
     change = levels[width:] - levels[:-width]
     low, high = np.quantile(value, (0.05, 0.95))
     bar = -max(0.5 * float(high - low), 6 * robust_sigma(np.diff(value)) / np.sqrt(width))

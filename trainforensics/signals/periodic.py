@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from trainforensics.signals.curve import Floats, Ints
-from trainforensics.signals.noise import robust_sigma
+from trainforensics.signals.noise import medians, robust_sigma
 from trainforensics.signals.trend import moving_median
 
 FEWEST = 4
@@ -163,7 +163,7 @@ def _profiles(values: Floats, points: int) -> Floats:
     cycles = len(values) // points
     late = values[len(values) - cycles * points :].reshape(cycles, points)
     edges = np.linspace(0, points, min(BINS, points) + 1).round().astype(int)
-    phases = np.column_stack([np.median(late[:, a:b], axis=1) for a, b in pairwise(edges.tolist())])
+    phases = np.column_stack([medians(late[:, a:b]) for a, b in pairwise(edges.tolist())])
     return np.asarray(phases - phases.mean(axis=1, keepdims=True))
 
 

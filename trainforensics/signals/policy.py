@@ -6,12 +6,13 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from trainforensics.signals.curve import Curve, Floats
 from trainforensics.signals.departure import departure, knee
 from trainforensics.signals.excursions import excursions
 from trainforensics.signals.measure import Excursion
-from trainforensics.signals.noise import robust_sigma
+from trainforensics.signals.noise import medians, robust_sigma
 from trainforensics.signals.run import Signals
 from trainforensics.signals.trend import moving_median
 
@@ -109,11 +110,12 @@ def stumble(signals: Signals, share: float, surge: float) -> tuple[Move, Move] |
         return None
     noise = robust_sigma(np.diff(value)) / np.sqrt(2)
     begin = float(np.median(value[:3]))
-    for at in range(max(8, n // 10), n):
-        before = float(np.median(value[at - 5 : at]))
-        lost = float(value[at - 5 : at].min() - value[at])
-        if before <= begin or lost < max(share * (before - begin), STUMBLE_WIDTHS * noise):
-            continue
+    recent = sliding_window_view(value[:-1], 5)  # the five points before each one from the sixth on
+    level, drop = medians(recent), recent.min(axis=1) - value[5:]
+    deep = (level > begin) & (drop >= np.maximum(share * (level - begin), STUMBLE_WIDTHS * noise))
+    deep[: max(8, n // 10) - 5] = False
+    for at in (np.flatnonzero(deep) + 5).tolist():
+        before, lost = float(level[at - 5]), float(drop[at - 5])
         top = _surge_beside(kl, int(reward.step[at - 1]) - 1, int(reward.step[at]), surge)
         if top is not None:
             fall = Move(reward, at, before, float(value[at]), lost / max(noise, 1e-300))

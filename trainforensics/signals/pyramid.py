@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainforensics.signals.curve import Floats
-from trainforensics.signals.noise import chance_height, looks_normal, median
+from trainforensics.signals.noise import chance_height, looks_normal, median, medians
 from trainforensics.signals.trend import WINDOW, Level, level, sides, span
 
 MIN_HEIGHT = 6.0  # noise widths; a normal series of 200,000 points stays below 5
@@ -71,7 +71,7 @@ def _wander(levels: dict[int, Level]) -> float:
 
 def _block_medians(values: Floats, size: int) -> Floats:
     whole = len(values) - len(values) % size
-    return np.asarray(np.median(values[:whole].reshape(-1, size), axis=1))
+    return medians(values[:whole].reshape(-1, size))
 
 
 def _bursts(values: Floats, levels: Level, scale: int) -> list[Candidate]:

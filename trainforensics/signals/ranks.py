@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainforensics.signals.curve import Bools, Floats
-from trainforensics.signals.noise import MAD_TO_SIGMA, resolution
+from trainforensics.signals.noise import MAD_TO_SIGMA, medians, resolution
 from trainforensics.signals.stretches import stretches
 from trainforensics.signals.trend import moving_median
 
@@ -153,7 +153,7 @@ def _medians(points: Floats, size: int) -> Floats:
 def _middle(values: Floats, axis: int) -> Floats:
     """Median without NaN; NaN where there is nothing else. Plain where all is finite, which is far faster."""
     if np.isfinite(values).all():
-        return np.asarray(np.median(values, axis=axis))
+        return medians(np.ascontiguousarray(np.moveaxis(values, axis, -1)))
     empty = np.isnan(values).all(axis=axis, keepdims=True)
     middle = np.nanmedian(np.where(empty, 0.0, values), axis=axis)
     return np.where(np.squeeze(empty, axis=axis), np.nan, middle)

@@ -16,7 +16,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from trainforensics.model import Event
 from trainforensics.signals.curve import Curve, Floats, Ints
-from trainforensics.signals.noise import MAD_TO_SIGMA, median, robust_sigma
+from trainforensics.signals.noise import MAD_TO_SIGMA, median, medians, robust_sigma
 from trainforensics.signals.run import Signals
 
 RESUME_EVENTS = frozenset({"restart", "resume", "resumed", "checkpoint-loaded", "load-checkpoint", "checkpoint-load"})
@@ -164,7 +164,7 @@ def _join(value: Floats, border: int, width: int) -> Join | None:
     start_up = max(0, min(border // 4, border - 4 * width))  # its steepness says nothing about the border
     start = max(start_up, border - max(NEIGHBOURHOOD * width, FEWEST) - width)
     near = value[start : border + width]
-    levels = np.median(sliding_window_view(near, width), axis=1)
+    levels = medians(sliding_window_view(near, width))
     difference = levels[width:] - levels[:-width]  # at place i: level of the points from i on less that before i
     here, others = float(difference[-1]), difference[:-width]
     if len(others) < 2:
@@ -198,7 +198,7 @@ def _lies_at(near: Floats, border: int, width: int, change: float, noise: float)
     enough = 2 * (1.2533 * noise * CLEAR / change) ** 2
     m = int(min(width, max(WIDTHS[0], math.ceil(enough))))
     first = max(0, border - m - width)
-    levels = np.median(sliding_window_view(near[first:], m), axis=1)
+    levels = medians(sliding_window_view(near[first:], m))
     step = math.copysign(1, change) * (levels[m:] - levels[:-m])  # at place i: across point first + m + i
     here, slack = border - first - m, max(2, m // 4)
     best = float(step[max(0, here - slack) : here + slack + 1].max())
@@ -233,7 +233,7 @@ def bump(value: Floats, border: int) -> Join | None:
     if border - start < 4 * (BEFORE + BUMP) or len(value) - border < BUMP:
         return None
     near = value[start : border + BUMP]
-    levels = np.median(sliding_window_view(near, BEFORE), axis=1)[:-BUMP]
+    levels = medians(sliding_window_view(near, BEFORE))[:-BUMP]
     tops = np.sort(sliding_window_view(near, BUMP), axis=1)[BEFORE:, -2]
     height = tops - levels
     here, others = float(height[-1]), height[:-BUMP]
@@ -282,7 +282,7 @@ def noise_ratio(value: Floats, border: int, width: int = 48) -> float:
     blocks = bend[len(bend) % (width - 2) :].reshape(-1, width - 2)
     if len(blocks) < 3 or not bend.max() > 0:
         return 1.0
-    sigma = np.log(np.maximum(MAD_TO_SIGMA * np.median(blocks, axis=1) / bend.max(), 1e-9))
+    sigma = np.log(np.maximum(MAD_TO_SIGMA * medians(blocks) / bend.max(), 1e-9))
     usual = float(np.abs(np.diff(sigma[:-1])).max())
     change = float(sigma[-1] - np.median(sigma[-4:-1]))
     later = np.abs(np.diff(value[border : border + 3 * width], 2))
@@ -298,7 +298,8 @@ def repeated_points(curve: Curve, restart: Restart) -> tuple[Ints, Floats, Float
     if old is None:
         return np.empty(0, dtype=np.int64), empty, empty
     old = old.take(np.isfinite(old.value) & (old.segment < restart.segment) & (old.step >= restart.step))
-    new = curve.take(curve.finite & (curve.step >= restart.step))
+    first, last = np.searchsorted(curve.step, [restart.step, old.step.max(initial=restart.step) + 1])
+    new = curve.take(np.arange(first, last)).only_finite()
     step, i, j = np.intersect1d(old.step, new.step, return_indices=True)
     return step[:PAIRS], old.value[i][:PAIRS], new.value[j][:PAIRS]
 
@@ -314,7 +315,7 @@ def schedule_step(curve: Curve, restart: Restart) -> tuple[float, float] | None:
         worst = int(np.argmax(np.abs(new - old)[:AT_ONCE]))
         apart = abs(new[worst] - old[worst]) > 0.01 * np.abs(old).max()
         return (float(old[worst]), float(new[worst])) if apart else None
-    points = curve.take(curve.finite)
+    points = curve.only_finite()
     at = int(np.searchsorted(points.step, restart.step))
     if at < 3 or at >= len(points):
         return None

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from trainforensics.signals.curve import Floats
-from trainforensics.signals.noise import robust_sigma
+from trainforensics.signals.noise import medians, robust_sigma
 
 SIDE = 8  # points either side whose medians are the levels
 MIN_STEP = 8.0  # robust standard deviations of the series' own moves
@@ -21,7 +21,7 @@ def lasting_steps(value: Floats, side: int = SIDE, height: float = MIN_STEP) -> 
     n = len(value)
     if n < 2 * side:
         return []
-    levels = np.median(sliding_window_view(value, side), axis=1)
+    levels = medians(sliding_window_view(value, side))
     change = np.abs(levels[side:] - levels[:-side])  # at place i + side
     moves = np.diff(value)
     noise = max(robust_sigma(moves) / np.sqrt(2), 1e-9 * float(np.abs(value).max()), np.finfo(np.float64).tiny)

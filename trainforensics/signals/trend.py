@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from trainforensics.signals.curve import Floats
-from trainforensics.signals.noise import local_sigma, median, resolution, robust_sigma
+from trainforensics.signals.noise import local_sigma, median, medians, resolution, robust_sigma
 
 WINDOW = 16  # points either side: medians of 16 shrug off bursts of up to 7 points
 POSITIONS = 8_192  # medians computed at most; longer series evaluate every q-th position
@@ -18,7 +18,7 @@ DECADES = 10.0  # ratio of the 95th to the 5th percentile above which a positive
 
 def log_space(values: Floats) -> bool:
     """Whether a series is positive and spans decades, so that its noise is a factor rather than a distance."""
-    if not len(values) or values.min() <= 0:
+    if not len(values) or values.min() <= 0 or values.max() <= DECADES * values.min():
         return False
     low, high = np.quantile(values, [0.05, 0.95])
     return bool(high > DECADES * low)
@@ -105,10 +105,10 @@ def _medians_after(values: Floats, window: int) -> Floats:
     full = n - window
     if full > 0:
         stride = -(-full // POSITIONS)
-        medians = np.median(sliding_window_view(values[1:], window)[::stride], axis=1)
+        blocks = medians(sliding_window_view(values[1:], window)[::stride])
         # between computed positions the next later one holds: it never looks at the point itself
-        at = np.minimum(-(-np.arange(full) // stride), len(medians) - 1)
-        result[:full] = medians[at]
+        at = np.minimum(-(-np.arange(full) // stride), len(blocks) - 1)
+        result[:full] = blocks[at]
     for i in range(max(full, 0), n - 3):
         result[i] = median(values[i + 1 :])
     return result
@@ -125,9 +125,13 @@ def moving_median(values: Floats, width: int) -> Floats:
     if width > FINE and n > width:
         size = width // WINDOW
         whole = n - n % size
-        blocks = np.median(values[:whole].reshape(-1, size), axis=1)
+        blocks = medians(values[:whole].reshape(-1, size))
         at = (np.arange(len(blocks)) + 0.5) * size - 0.5
         return np.interp(np.arange(n), at, moving_median(blocks, WINDOW))
     half = width // 2
-    padded = np.pad(values, (half, width - 1 - half), mode="symmetric")
-    return np.asarray(np.median(sliding_window_view(padded, width), axis=1))
+    after = width - 1 - half
+    if half > n:
+        padded = np.pad(values, (half, after), mode="symmetric")
+    else:  # the same, far sooner
+        padded = np.concatenate([values[:half][::-1], values, values[n - after :][::-1]])
+    return medians(sliding_window_view(padded, width))

@@ -180,8 +180,8 @@ class StoredRun:
         for file in files:
             with _intact(file):
                 frame = pl.read_parquet(file, hive_partitioning=False)
-                blank = pl.col("state").is_in(list(_NO_NUMBER))
-                for series, columns in _by_series(frame.filter(~blank)):
+                blank = frame["state"].is_in(list(_NO_NUMBER))
+                for series, columns in _by_series(frame.filter(~blank) if blank.any() else frame):
                     pieces.setdefault(series, []).append(StoredPoints(**columns))
                 for series, columns in _by_series(frame.filter(blank), null=pl.col("state") == STATES[NULL]):
                     blanks.setdefault(series, []).append(StoredBlanks(**columns))

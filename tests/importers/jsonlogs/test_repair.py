@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trainforensics.importers.jsonlogs import document
+from trainforensics.importers.jsonlogs.document import loads
 from trainforensics.importers.jsonlogs.repair import repaired
 
 VALUES = st.recursive(
@@ -55,3 +57,17 @@ def test_values_that_are_no_json(written: str, value: Any) -> None:
 def test_damage_is_not_repaired(text: str) -> None:
     with pytest.raises(ValueError):
         json.loads(repaired(text))
+
+
+def test_a_value_that_is_no_json_is_repaired_wherever_it_stands_in_a_long_document() -> None:
+    lines = "".join(f'{{"step": {i}, "loss": {"nan" if i in {3, 19_990} else 1.5}}},\n' for i in range(20_000))
+    rows = loads(f"[\n{lines}{{}}]")
+    assert [i for i, row in enumerate(rows) if row.get("loss") != 1.5] == [3, 19_990, 20_000]
+
+
+def test_text_that_no_repair_makes_a_document_is_refused_after_its_first_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    monkeypatch.setattr(document, "repaired", lambda text: seen.append(len(text)) or repaired(text))
+    with pytest.raises(json.JSONDecodeError):
+        loads("[2026-01-01 10:00:00] iteration 1 | loss: nan, next\n" * 40_000)
+    assert sum(seen) < 1 << 18

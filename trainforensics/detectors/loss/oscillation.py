@@ -34,6 +34,7 @@ from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable,
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.curve import Floats
 from trainforensics.signals.evaluations import level_up_to, swings, validation_curves
+from trainforensics.signals.noise import medians
 from trainforensics.signals.parts import part_adds
 from trainforensics.signals.precursors import companions
 from trainforensics.signals.task import rewarded
@@ -71,7 +72,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
         return NotApplicable("a reward is what this run maximises, its loss need not fall", "")
     size = max(MIN_CHUNK, len(loss) // CHUNKS)
     chunks = loss.value[: len(loss) - len(loss) % size].reshape(-1, size)
-    heights, width = np.median(chunks, axis=1), _widths(chunks)
+    heights, width = medians(chunks), _widths(chunks)
     split = _split(heights, width, params["growth"])
     if split is None:
         return Clear()
@@ -120,7 +121,7 @@ def _widths(chunks: Floats) -> Floats:
     """Distance of the 10th and 90th percentile in each chunk, a straight trend within it removed."""
     half = chunks.shape[1] // 2
     x = np.arange(chunks.shape[1]) - (chunks.shape[1] - 1) / 2
-    slope = (np.median(chunks[:, -half:], axis=1) - np.median(chunks[:, :half], axis=1)) / (chunks.shape[1] - half)
+    slope = (medians(chunks[:, -half:]) - medians(chunks[:, :half])) / (chunks.shape[1] - half)
     low, high = np.quantile(chunks - slope[:, None] * x, [0.1, 0.9], axis=1)
     return np.asarray(high - low)
 

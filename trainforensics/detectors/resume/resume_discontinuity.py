@@ -31,7 +31,6 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -41,7 +40,7 @@ from trainforensics.model import Clear, Evidence, Finding, Fired, Outcome, Recov
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.curve import Floats
 from trainforensics.signals.evaluations import usable
-from trainforensics.signals.noise import robust_sigma
+from trainforensics.signals.noise import medians, robust_sigma
 from trainforensics.signals.restarts import (
     Join,
     Restart,
@@ -112,8 +111,7 @@ def _breaks(signals: Signals, restart: Restart, params: Params) -> Iterator[_Bre
     for role in LEVELS:
         curve = signals.curve(role)
         if curve is not None:
-            points = signals.derive(("usable", curve.series), partial(usable, curve))
-            yield from _level_break(role, curve, points, restart, params)
+            yield from _level_break(role, curve, usable(curve), restart, params)
     for role, what, kernel in (
         ("learning_rate", "learning rate", schedule_step),
         ("loss_scale", "loss scale", scale_step),
@@ -132,7 +130,7 @@ def _space(role: str, value: Floats) -> Floats:
 
 def _level_break(role: str, curve: Curve, points: Curve, restart: Restart, params: Params) -> Iterator[_Break]:
     """What changes at the border; `points` are the usable ones of the curve."""
-    value = _space(role, points.value)
+    value = points.derive("space", lambda: _space(role, points.value))
     border = int(np.searchsorted(points.step, restart.step))
     found = join(value, border)
     if found is not None and (abs(found.z) < params["z"] or abs(found.change) < params["size"] * found.noise):
@@ -244,7 +242,7 @@ def _recovery(signals: Signals, restart: Restart, loss: _Break | None) -> tuple[
     after = value[border:]
     if len(after) < 3 * width:
         return "ongoing", None
-    levels = np.median(np.lib.stride_tricks.sliding_window_view(after, width), axis=1)
+    levels = medians(np.lib.stride_tricks.sliding_window_view(after, width))
     back = np.flatnonzero(levels <= 0.2)
     if len(back):
         return "recovered", int(points.step[border + back[0]])

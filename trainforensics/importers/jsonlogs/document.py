@@ -51,7 +51,21 @@ def loads(text: str) -> Any:
     except json.JSONDecodeError as error:
         if error.pos >= len(text.rstrip()):  # cut off
             raise
+    _refuse_early(text)
     return json.loads(repaired(text))
+
+
+def _refuse_early(text: str) -> None:
+    """Raise ValueError where the first lines show already that no repair makes a document of the text.
+
+    No repair looks past the end of a line, but for blanks.
+    """
+    begin = repaired(text[: text.rfind("\n", 0, 2 * _TAIL) + 1])
+    try:
+        json.loads(begin)
+    except json.JSONDecodeError as error:
+        if error.pos < len(begin) - _TAIL:
+            raise
 
 
 def stream_objects(path: Path) -> Iterator[Mapping[str, Any] | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from trainforensics import roles
 from trainforensics.importers.printed.naming import RESULT_ROLES
@@ -97,5 +98,10 @@ class Order:
         self._rows.clear()
 
 
-def _results(shape: Shape) -> set[str]:
-    return {name for name in shape.names if roles.resolve(name).role in RESULT_ROLES} or set(shape.names)
+def _results(shape: Shape) -> frozenset[str]:
+    return _results_among(shape.names)
+
+
+@lru_cache
+def _results_among(names: frozenset[str]) -> frozenset[str]:
+    return frozenset(name for name in names if roles.resolve(name).role in RESULT_ROLES) or names
