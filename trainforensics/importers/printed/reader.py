@@ -367,7 +367,8 @@ class Reader:
             if len(self._unknown) < _MOST_UNKNOWN and not self._undecided:
                 self._unknown.add(skeleton)
             return None
-        if learned.step and learned.epoch and self._lines.stands_still(learned, number):
+        counted = any(known.step and known.step_name == learned.step_name for known in self._known)
+        if learned.step and learned.epoch and not counted and self._lines.stands_still(learned, number):
             learned.step, learned.step_name, learned.length = 0, "", learned.step
         if learned.total and not learned.epoch and self._lines.counts_epochs(learned, number):
             learned.part_share()
