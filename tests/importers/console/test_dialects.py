@@ -58,6 +58,43 @@ LOGS: dict[str, tuple[str, Axis, dict[str, list[tuple[int, float]]]]] = {
         Axis("epoch x 40 + iteration", "step"),
         {"train_loss": [(40, 1.5), (80, 0.5)], "val/train_loss": [(40, 2.5), (80, 1.5)]},
     ),
+    "full bars of passes that no epoch is said of": (
+        "".join(
+            f"loss={2.5 - i}: 100%|████| 469/469 [00:21<00:00, 22.06it/s]\n"
+            f"Test set: Average loss: {3.5 - i}, accuracy: 0.5\n"
+            for i in (1, 2)
+        ),
+        Axis("progress bar", "step"),
+        {"loss": [(469, 1.5), (938, 0.5)], "val/Average loss": [(469, 2.5), (938, 1.5)]},
+    ),
+    "a description with wide blanks": (
+        "Epochs 0/4. Running Loss:    0.5: 100%|███| 191/191 [08:12<00:00, 2.58s/it]\n"
+        "Epochs 1/4. Running Loss:    0.25: 100%|███| 191/191 [08:12<00:00, 2.58s/it]\n",
+        Axis("epoch x 191 + iteration", "step"),
+        {"Running Loss": [(191, 0.5), (382, 0.25)]},
+    ),
+    "the split before wide blanks": (
+        "Epoch 1 train    loss: 1.5 | F1: 0.25\nEpoch 1 val      loss: 2.5 | F1: 0.5\n"
+        "Epoch 2 train    loss: 0.5 | F1: 0.75\nEpoch 2 val      loss: 1.5 | F1: 1.0\n",
+        Axis("epoch", "epoch"),
+        {"loss": [(1, 1.5), (2, 0.5)], "val/loss": [(1, 2.5), (2, 1.5)], "val/F1": [(1, 0.5), (2, 1.0)]},
+    ),
+    "the training's loss in the line of an evaluation": (
+        "[STEP 300] loss=1.5\n[EVAL]  epoch 1 complete - train_loss=1.25 | val_loss=2.5\n"
+        "[STEP 600] loss=1.0\n[EVAL]  epoch 2 complete - train_loss=0.75 | val_loss=2.0\n",
+        Axis("STEP", "step"),
+        {"train_loss": [(300, 1.25), (600, 0.75)], "val_loss": [(300, 2.5), (600, 2.0)]},
+    ),
+    "evaluations that say how many steps they took": (
+        "".join(
+            f"Epoch {i} |   Training | Steps: 10 | Loss: {2.5 - i}\n"
+            f"Epoch {i} |   Training | Steps: 20 | Loss: {2.25 - i}\n"
+            f"Epoch {i} | Validation | Steps: 3 | Loss: {3.5 - i}\n"
+            for i in (0, 1)
+        ),
+        Axis("Steps", "step"),
+        {"Loss": [(10, 2.5), (20, 2.25), (30, 1.5), (40, 1.25)], "val/Loss": [(20, 3.5), (40, 2.5)]},
+    ),
     "a full bar drawn again behind what a callback says": (
         "Epoch 1/50\n48/48 ━━━━━━━━━━ 0s 25ms/step - loss: 0.5\nEpoch 1: val_loss did not improve from 0.25\n"
         "48/48 ━━━━━━━━━━ 140s 29ms/step - loss: 0.25 - val_loss: 0.75\n",

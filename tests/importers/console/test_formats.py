@@ -69,6 +69,7 @@ LINES: dict[str, tuple[str, str, list[int]]] = {
     "Spanish": ("Época {i}/50, pérdida={loss}", "loss", BY_ONE),
     "Italian": ("Epoca {i}/5 - Loss: {loss}", "Loss", BY_ONE),
     "German": ("[W2V] Epoche {i}/9  Loss={loss}  Zeit=21s", "Loss", BY_ONE),
+    "Turkish": ("Epok {i} | Kayıp: {loss} | Doğruluk: {x}", "loss", BY_ONE),
     "Polish": ("Epoka {i}/10: Czas: 476s | loss: {loss}", "loss", BY_ONE),
     "a result without a mark": ("epoch {i} train loss: {x} valid loss {loss} mse 1.5", "valid loss", BY_ONE),
     "a count before brackets": ("{i}:  [D loss: {loss}, acc: 0.5] [A loss: {x}, acc: 0.0]", "D loss", BY_ONE),

@@ -37,7 +37,7 @@ _HELD_OUT = re.compile(r"\b(?:val|valid|validat\w*|eval|evaluat\w*|test|testing|
 _NO_TRAINING = re.compile(
     r"\b(?:load|download|shard|map\b|token|filter|generat|process|preprocess|cach|copy|convert|prepar)", re.IGNORECASE
 )
-_METRIC = re.compile(r"[A-Za-z_]\w*\W{1,3}(?:[-+]?\d*\.\d|nan\b|inf\b)", re.IGNORECASE)
+_METRIC = re.compile(r"[A-Za-z_]\w*\W{1,8}(?:[-+]?\d*\.\d|nan\b|inf\b)", re.IGNORECASE)
 _NAMED = re.compile(r"([A-Za-z_][\w/]*)\s?[=:]")
 _SUFFIX = {"k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 

@@ -52,7 +52,7 @@ _GROUP = re.compile(r"(\w+)\[(\w+)$")  # "tot_loss[loss=0.5, ctc_loss=0.25]"
 # What follows was measured on this: "[valid] loss=0.5", "| Validation | Loss: 0.5", "validation: loss=0.5".
 _SECTION = re.compile(
     r"\[(\w+)\]|\|\s*(\w+)\s*(?=\|)|(?<![\w-])(\w+)(?: set| results?)?\s{0,3}:\s*$"
-    r"|(?<![\w-])(\w+)(?: \w+)?\s[-=]+>\s"
+    r"|(?<![\w-])(\w+)(?: \w+)?\s[-=]+>\s|(?<![\w-])(\w+)\s{2,}"
 )
 _PART = re.compile(r"(\w+)(?: set| results?)?\s?: +(?=[^\W\d])")  # "validation: loss 0.5"
 _LETTER = re.compile(r"[^\W\d]")

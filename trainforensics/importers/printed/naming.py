@@ -183,12 +183,14 @@ def _name_total(line: str, items: Sequence[Item]) -> None:
 def _part_splits(items: Sequence[Item]) -> None:
     """Tell numbers of held-out data from others of the same line; a split before a path says nothing new."""
     _name_by_split(items)
+    names = [item.name for item in items]
     for item in items:
         found = _SPLIT_LEAD.match(item.name)
         if found and found[1].lower() in SPLITS:
             item.held_out |= SPLITS[found[1].lower()]
             item.name = item.name[found.end() :]
-        if item.held_out and item.name and not is_count(item.name) and not says_validation(item.name):
+        own = says_validation(item.name) or (TRAIN.match(item.name) and any(map(says_validation, names)))
+        if item.held_out and item.name and not is_count(item.name) and not own:
             item.name = f"val/{item.name}"
 
 

@@ -98,6 +98,8 @@ class Reader:
     _foreign: set[int] = field(default_factory=set)  # totals of bars that cannot be the training's
     _pace: Pace = field(default_factory=Pace)
     _bar_offset: int = 0
+    _evaluated: bool = False  # since a bar with numbers was drawn
+    _postfix: str = ""  # its numbers
     _bar_epoch: int | None = None  # which was under way when the bar was drawn last
     _ahead: int = 0  # steps by which the bar is ahead of the step that it declares
     _waiting: Shape | None = None  # its last row takes its step from the bar drawn next
@@ -367,7 +369,7 @@ class Reader:
             if len(self._unknown) < _MOST_UNKNOWN and not self._undecided:
                 self._unknown.add(skeleton)
             return None
-        counted = any(known.step and known.step_name == learned.step_name for known in self._known)
+        counted = learned.training and any(known.step_name == learned.step_name for known in self._known)
         if learned.step and learned.epoch and not counted and self._lines.stands_still(learned, number):
             learned.step, learned.step_name, learned.length = 0, "", learned.step
         if learned.total and not learned.epoch and self._lines.counts_epochs(learned, number):
@@ -451,6 +453,7 @@ class Reader:
         batches = shape.validation and (shape.batches or bool(shape.inner))
         if not batches and shape.held_out:
             self._set_apart(shape, step)
+        self._evaluated |= shape.held_out
         if shape.bar:
             self._drawn_again(shape, step)
         self._append(shape, groups, step, again=batches)
@@ -596,7 +599,9 @@ class Reader:
             self.clock.step = bar.count
         self._waiting = None
         if said:
-            again = bar.count < previous or (bar.count == previous and self.clock.epoch != self._bar_epoch)
+            between = self._evaluated and bar.postfix != self._postfix
+            again = bar.count < previous or (bar.count == previous and (between or self.clock.epoch != self._bar_epoch))
+            self._evaluated, self._postfix = False, bar.postfix
             if again and previous >= _FINISHED * bar.total:
                 self._bar_offset += bar.total
             self._bar_epoch = self.clock.epoch

@@ -178,8 +178,9 @@ class Shape:
         return frozenset(name for _, name in self.values)
 
     def label(self, name: str) -> str:
-        """The name of one of its series, with the data that it is of."""
-        return f"{self.split}/{name}" if self.validation and not says_validation(name) else name
+        """The name of one of its series, with the data that it is of; beside held-out data that of training is said."""
+        trained = self.held_out and TRAIN.match(name) and any(map(says_validation, self.names))
+        return f"{self.split}/{name}" if self.validation and not (trained or says_validation(name)) else name
 
     def rename(self, names: Mapping[str, str]) -> None:
         """Call series otherwise."""

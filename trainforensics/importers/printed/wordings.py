@@ -28,16 +28,16 @@ _WORDS = {
 }
 # Of languages that part their words; none is a word of English.
 _WHOLE_WORDS = {
-    "epoch": "época epoca epoche époque epoka epocă эпоха",
+    "epoch": "época epoca epoche époque epoka epocă эпоха epok",
     "epochs": "épocas épocas epochen époques epoki эпохи эпох",
-    "step": "paso passo schritt étape krok шаг",
+    "step": "paso passo schritt étape krok шаг adım",
     "iteration": "iteración iteração iterazione itération iteracja итерация",
     "batch": "lote батч",
-    "train": "entrenamiento treinamento entraînement addestramento trening treningowa обучение обучения",
-    "val": "validación validação validierung validazione walidacja walidacyjna валидация валидации",
+    "train": "entrenamiento treinamento entraînement addestramento trening treningowa обучение обучения eğitim",
+    "val": "validación validação validierung validazione walidacja walidacyjna валидация валидации doğrulama",
     "test": "prueba тест",
-    "loss": "pérdida perda perte perdita verlust strata потери потеря",
-    "accuracy": "precisión exactitud acurácia précision accuratezza genauigkeit dokładność точность",
+    "loss": "pérdida perda perte perdita verlust strata потери потеря kayıp kaybı",
+    "accuracy": "precisión exactitud acurácia précision accuratezza genauigkeit dokładność точность doğruluk doğruluğu",
     "learning_rate": "lernrate",
     "reward": "recompensa récompense belohnung ricompensa награда",
     "time": "tiempo temps zeit czas время",
