@@ -95,6 +95,17 @@ LOGS: dict[str, tuple[str, Axis, dict[str, list[tuple[int, float]]]]] = {
         Axis("Steps", "step"),
         {"Loss": [(10, 2.5), (20, 2.25), (30, 1.5), (40, 1.25)], "val/Loss": [(20, 3.5), (40, 2.5)]},
     ),
+    "epochs in brackets behind their batches": (
+        "".join(
+            f"Batch [100] Train-accuracy=0.{i}\nBatch [200] Train-accuracy=0.{i}5\n[{i}] Train-accuracy=0.{i}25\n"
+            for i in (1, 2)
+        ),
+        Axis("Batch", "step"),
+        {
+            "Train-accuracy": [(100, 0.1), (200, 0.15), (300, 0.2), (400, 0.25)],
+            "epoch/Train-accuracy": [(200, 0.125), (400, 0.225)],
+        },
+    ),
     "a full bar drawn again behind what a callback says": (
         "Epoch 1/50\n48/48 ━━━━━━━━━━ 0s 25ms/step - loss: 0.5\nEpoch 1: val_loss did not improve from 0.25\n"
         "48/48 ━━━━━━━━━━ 140s 29ms/step - loss: 0.25 - val_loss: 0.75\n",

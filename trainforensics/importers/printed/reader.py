@@ -372,6 +372,8 @@ class Reader:
         counted = learned.training and any(known.step_name == learned.step_name for known in self._known)
         if learned.step and learned.epoch and not counted and self._lines.stands_still(learned, number):
             learned.step, learned.step_name, learned.length = 0, "", learned.step
+        if learned.step_name == "iteration" and line.startswith("[") and any(known.of_batches for known in self._known):
+            learned.count_epochs()  # "[1] Train-accuracy=0.5"
         if learned.total and not learned.epoch and self._lines.counts_epochs(learned, number):
             learned.part_share()
         if learned.rival and learned.plain:

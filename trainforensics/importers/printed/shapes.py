@@ -167,6 +167,11 @@ class Shape:
         self.step, self.inner, self.total, self.stated, self.plain = self.epoch + 1, 0, 0, False, False
         self.step_name = self.step_name or "iteration"
 
+    def count_epochs(self) -> None:
+        """Take its count as the epoch's."""
+        self.epoch, self.step, self.step_name = self.step, 0, ""
+        self.stated = self.plain = False
+
     def counts(self) -> list[int] | None:
         """The steps that its rows state, None where one is beyond what can be counted."""
         steps = [whole_number(row[self.step - 1]) for row in self.rows]
@@ -198,6 +203,11 @@ class Shape:
         results = any(roles.resolve(value).role in RESULT_ROLES for value in self.names)
         alone = name in {*_PLURAL, "batch"} and not self.values
         return self.counted and (alone or (name == "epochs" and not results and not self.step))
+
+    @property
+    def of_batches(self) -> bool:
+        """Whether it states batches, of an epoch."""
+        return self.step_name.lower() in {"batch", "minibatch"}
 
     @property
     def counted(self) -> bool:
