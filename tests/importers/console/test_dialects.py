@@ -505,3 +505,32 @@ def test_what_is_best_so_far_is_no_row(tmp_path: Path) -> None:
 def test_a_date_in_a_path_is_no_step(tmp_path: Path) -> None:
     text = "step 5 loss 0.5\nSaved best model to checkpoints/20241101_002913/best.pt\nstep 6 loss 0.25\n"
     assert [(event.kind, event.step) for event in read_text(tmp_path, text).events] == [("checkpoint-saved", 5)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Epoch {}, {}, loss: {}",
+        "(epoch {}) ({}) loss={}",
+        "Epoch {} {} - loss: {}",
+        "Epoch {} - {} - loss: {}",
+        "Epoch: {}, phase: {}, loss: {}",
+        "epoch={} split={} loss={}",
+        "Epoch {}\t{}\tloss {}",
+        "[Epoch {} {}] loss: {}",
+        "Epoch {} * {} * loss {}",
+        "epoch {} | mode {} | loss {}",
+        "{{'epoch': {}, 'split': '{}', 'loss': {}}}",
+    ],
+)
+def test_a_split_alone_between_marks_is_of_what_follows(line: str, tmp_path: Path) -> None:
+    text = "".join(line.format(i, "train", 5.5 - i) + "\n" + line.format(i, "Val", 9.5 - i) + "\n" for i in (1, 2, 3))
+    result = read_text(tmp_path, text)
+    assert_points(result, "loss", [(1, 4.5), (2, 3.5), (3, 2.5)])
+    assert_points(result, "val/loss", [(1, 8.5), (2, 7.5), (3, 6.5)])
+
+
+@pytest.mark.parametrize("said", ["eval=False", "validation: True", "no validation", "tested often"])
+def test_what_is_said_of_an_evaluation_is_no_split(said: str, tmp_path: Path) -> None:
+    text = "".join(f"epoch {i}, {said}, loss: {5.5 - i}\n" for i in (1, 2, 3))
+    assert points(read_text(tmp_path, text), "loss") == [(1, 4.5), (2, 3.5), (3, 2.5)]

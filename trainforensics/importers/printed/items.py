@@ -53,6 +53,8 @@ _GROUP = re.compile(r"(\w+)\[(\w+)$")  # "tot_loss[loss=0.5, ctc_loss=0.25]"
 _SECTION = re.compile(
     r"\[(\w+)\]|\|\s*(\w+)\s*(?=\|)|(?<![\w-])(\w+)(?: set| results?)?\s{0,3}:\s*$"
     r"|(?<![\w-])(\w+)(?: \w+)?\s[-=]+>\s|(?<![\w-])(\w+)\s{2,}"
+    # alone between marks: "epoch 1, val, loss=0.5", "epoch 1 val - loss 0.5", "phase=val loss=0.5", "'split': 'val'"
+    r"|(?:^|[,;|()\[\]<>*\t:=]|\s-+\s)\s*['\"]?(?:(?:phase|split|mode|stage)\s+)?(\w+)['\"]?\s*(?=$|[,;|()\[\]<>*\t]|-+(?:\s|$))"
 )
 _PART = re.compile(r"(\w+)(?: set| results?)?\s?: +(?=[^\W\d])")  # "validation: loss 0.5"
 _LETTER = re.compile(r"[^\W\d]")
