@@ -298,3 +298,13 @@ def test_what_the_user_unmaps_stays_unmapped() -> None:
 )
 def test_names_that_mean_a_loss_where_no_other_does(names: tuple[str, ...], known: dict[str, str]) -> None:
     assert {name: match.role for name, match in resolve_all(names).items() if match.role} == known
+
+
+def test_lost_games_are_no_loss() -> None:
+    assert resolve_all(["eval_win", "eval_draw", "eval_loss"])["eval_loss"].role is None
+    assert resolve_all(["eval_draw", "eval_loss"])["eval_loss"].role == "val_loss"
+
+
+@pytest.mark.parametrize(("name", "role"), [("current_iters", None), ("iters", None), ("iter/s", "tokens_per_sec")])
+def test_a_count_in_the_plural_is_no_rate(name: str, role: str | None) -> None:
+    assert resolve(name).role == role

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -173,6 +173,7 @@ def resolve_all(names: Iterable[str], extra: Mapping[str, str] | None = None) ->
         name: replace(match, role=None) if match.weak and _place(match) in (plain if match.mean else sure) else match
         for name, match in found.items()
     }
+    decided |= {name: RoleMatch() for name in decided if _is_game(name, decided)}
     free = [name for name in decided if not any(is_named(key, name) for key in extra or {})]
     if not {"train_loss", "reward"} & {match.role for match in decided.values()}:
         unmapped = [name for name in free if decided[name] == RoleMatch()]
@@ -182,6 +183,12 @@ def resolve_all(names: Iterable[str], extra: Mapping[str, str] | None = None) ->
     if not any(match.role == "grad_norm" for match in decided.values()):
         decided |= {name: RoleMatch("grad_norm", weak=True) for name in free if name.lower() in _BARE_GRADIENTS}
     return decided
+
+
+def _is_game(name: str, names: Container[str]) -> bool:
+    """Whether a loss is a lost game: "eval_loss" beside "eval_win" or "eval_wins"."""
+    head, _, last = name.rpartition("_")
+    return last in {"loss", "losses"} and any(f"{head}_{won}" in names for won in ("win", "wins"))
 
 
 def _plainest_loss(names: Iterable[str]) -> list[str]:
@@ -296,6 +303,7 @@ def _compact(names: Iterable[str]) -> frozenset[str]:
 
 
 _TIMES = frozenset({"step_time", "dataloader_time"})
+_PLURALS = frozenset({"iters", "imgs", "seqs"})  # as one word a count; "iter/s" is two
 
 
 @lru_cache(maxsize=65536)
@@ -304,6 +312,8 @@ def _resolve(name: str) -> RoleMatch:
     parts = _set_aside(tokens)
     within = [token for token in parts.tokens if token.word not in _table().neutral]
     if any("".join(token.word for token in said) in _table().counts for said in (tokens, parts.tokens, within)):
+        return RoleMatch()
+    if len(within) == 1 and within[0].word in _PLURALS:
         return RoleMatch()
     match = _validation(parts) if parts.val else _by_windows(parts)
     if match.role is None and (probed := _probed(parts)) is not None:

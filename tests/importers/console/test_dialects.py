@@ -39,6 +39,122 @@ BAR = "{}%|██        | {}/{} [00:10<00:10,  5.00it/s{}]"
 
 # Text, axis, some of its series.
 LOGS: dict[str, tuple[str, Axis, dict[str, list[tuple[int, float]]]]] = {
+    "bars of both passes in Chinese": (
+        "".join(
+            f"Epoch {i}/30 [训练]: 100%|████| 125/125 [02:15<00:00, loss={2.5 - i}]\n"
+            f"Epoch {i}/30 [验证]: 100%|████| 32/32 [00:28<00:00, loss={3.5 - i}]\n"
+            f"🎉 新的最佳模型！Dice Score: 0.75\n"
+            for i in (1, 2)
+        ),
+        Axis("epoch x 125 + iteration", "step"),
+        {"loss": [(125, 1.5), (250, 0.5)], "val/loss": [(125, 2.5), (250, 1.5)]},
+    ),
+    "bars that number their epoch": (
+        "".join(
+            f"(train: {i} ): 100%|████| 40/40 [00:36<00:00,  1.10it/s, train_loss={2.5 - i}]\n"
+            f"(valid: {i} ): 100%|████| 10/10 [00:08<00:00,  1.13it/s, train_loss={3.5 - i}]\n"
+            for i in (1, 2)
+        ),
+        Axis("epoch x 40 + iteration", "step"),
+        {"train_loss": [(40, 1.5), (80, 0.5)], "val/train_loss": [(40, 2.5), (80, 1.5)]},
+    ),
+    "full bars of passes that no epoch is said of": (
+        "".join(
+            f"loss={2.5 - i}: 100%|████| 469/469 [00:21<00:00, 22.06it/s]\n"
+            f"Test set: Average loss: {3.5 - i}, accuracy: 0.5\n"
+            for i in (1, 2)
+        ),
+        Axis("progress bar", "step"),
+        {"loss": [(469, 1.5), (938, 0.5)], "val/Average loss": [(469, 2.5), (938, 1.5)]},
+    ),
+    "a description with wide blanks": (
+        "Epochs 0/4. Running Loss:    0.5: 100%|███| 191/191 [08:12<00:00, 2.58s/it]\n"
+        "Epochs 1/4. Running Loss:    0.25: 100%|███| 191/191 [08:12<00:00, 2.58s/it]\n",
+        Axis("epoch x 191 + iteration", "step"),
+        {"Running Loss": [(191, 0.5), (382, 0.25)]},
+    ),
+    "the split before wide blanks": (
+        "Epoch 1 train    loss: 1.5 | F1: 0.25\nEpoch 1 val      loss: 2.5 | F1: 0.5\n"
+        "Epoch 2 train    loss: 0.5 | F1: 0.75\nEpoch 2 val      loss: 1.5 | F1: 1.0\n",
+        Axis("epoch", "epoch"),
+        {"loss": [(1, 1.5), (2, 0.5)], "val/loss": [(1, 2.5), (2, 1.5)], "val/F1": [(1, 0.5), (2, 1.0)]},
+    ),
+    "the training's loss in the line of an evaluation": (
+        "[STEP 300] loss=1.5\n[EVAL]  epoch 1 complete - train_loss=1.25 | val_loss=2.5\n"
+        "[STEP 600] loss=1.0\n[EVAL]  epoch 2 complete - train_loss=0.75 | val_loss=2.0\n",
+        Axis("STEP", "step"),
+        {"train_loss": [(300, 1.25), (600, 0.75)], "val_loss": [(300, 2.5), (600, 2.0)]},
+    ),
+    "evaluations that say how many steps they took": (
+        "".join(
+            f"Epoch {i} |   Training | Steps: 10 | Loss: {2.5 - i}\n"
+            f"Epoch {i} |   Training | Steps: 20 | Loss: {2.25 - i}\n"
+            f"Epoch {i} | Validation | Steps: 3 | Loss: {3.5 - i}\n"
+            for i in (0, 1)
+        ),
+        Axis("Steps", "step"),
+        {"Loss": [(10, 2.5), (20, 2.25), (30, 1.5), (40, 1.25)], "val/Loss": [(20, 3.5), (40, 2.5)]},
+    ),
+    "epochs in brackets behind their batches": (
+        "".join(
+            f"Batch [100] Train-accuracy=0.{i}\nBatch [200] Train-accuracy=0.{i}5\n[{i}] Train-accuracy=0.{i}25\n"
+            for i in (1, 2)
+        ),
+        Axis("Batch", "step"),
+        {
+            "Train-accuracy": [(100, 0.1), (200, 0.15), (300, 0.2), (400, 0.25)],
+            "epoch/Train-accuracy": [(200, 0.125), (400, 0.225)],
+        },
+    ),
+    "a full bar drawn again behind what a callback says": (
+        "Epoch 1/50\n48/48 ━━━━━━━━━━ 0s 25ms/step - loss: 0.5\nEpoch 1: val_loss did not improve from 0.25\n"
+        "48/48 ━━━━━━━━━━ 140s 29ms/step - loss: 0.25 - val_loss: 0.75\n",
+        Axis("epoch", "epoch"),
+        {"loss": [(1, 0.25)], "val_loss": [(1, 0.75)]},
+    ),
+    "splits before a hyphen in Russian": (
+        "Эпоха 1/10\n------\nОбучение   - Потери: 1.5 Точность: 0.25\nВалидация  - Потери: 2.5 Точность: 0.125\n"
+        "Эпоха 2/10\n------\nОбучение   - Потери: 0.5 Точность: 0.5\nВалидация  - Потери: 1.5 Точность: 0.25\n",
+        Axis("epoch", "epoch"),
+        {"loss": [(1, 1.5), (2, 0.5)], "val/loss": [(1, 2.5), (2, 1.5)], "val/accuracy": [(1, 0.125), (2, 0.25)]},
+    ),
+    "an arrow behind what was measured": (
+        "Epoch 7 Train Loss: 1.5\nEpoch 7 Dev Losses -> qa: 0.5, all: 0.75\n"
+        "Epoch 8 Train Loss: 1.25\nEpoch 8 Dev Losses -> qa: 0.25, all: 0.5\n",
+        Axis("epoch", "epoch"),
+        {"Train Loss": [(7, 1.5), (8, 1.25)], "val/qa": [(7, 0.5), (8, 0.25)], "val/all": [(7, 0.75), (8, 0.5)]},
+    ),
+    "a global step that begins again": (
+        "Epoch 0 Global_step 100\tTrain_loss: 1.5\nEpoch 0 Global_step 200\tTrain_loss: 1.25\n"
+        "Epoch 0 Global_step 300\tTrain_loss: 1.0\tEval_loss: 2.5\n"
+        "Epoch 1 Global_step 100\tTrain_loss: 0.75\nEpoch 1 Global_step 200\tTrain_loss: 0.5\n"
+        "Epoch 1 Global_step 300\tTrain_loss: 0.25\tEval_loss: 2.0\n",
+        Axis("Global_step", "step"),
+        {
+            "Train_loss": [(100, 1.5), (200, 1.25), (300, 1.0), (400, 0.75), (500, 0.5), (600, 0.25)],
+            "Eval_loss": [(300, 2.5), (600, 2.0)],
+        },
+    ),
+    "Darknet's scores of a batch": (
+        "Region Avg IOU: 0.5, Class: 0.25, Obj: 0.125, No Obj: 0.5, Avg Recall: 0.75,  count: 23\n"
+        "621: 14.5, 15.5 avg, 0.001 rate, 1.5 seconds, 39744 images\n"
+        "Region Avg IOU: 0.625, Class: 0.25, Obj: 0.125, No Obj: 0.5, Avg Recall: 0.75,  count: 23\n"
+        "622: 14.25, 15.25 avg, 0.001 rate, 1.5 seconds, 39808 images\n",
+        Axis("iteration", "step"),
+        {"loss (current)": [(621, 14.5), (622, 14.25)], "Avg Recall": [(0, 0.75), (621, 0.75)]},
+    ),
+    "losses and scores that nothing counts": (
+        "[D loss: 0.5, acc: 0.75] [A loss: 1.5]\n[D loss: 0.25, acc: 0.5] [A loss: 1.25]\n",
+        Axis("row", "row"),
+        {"D loss": [(1, 0.5), (2, 0.25)], "A loss": [(1, 1.5), (2, 1.25)]},
+    ),
+    "Detectron2's table": (
+        "[06/11 13:51:26 d2.utils.events]:  eta: 1:14:41  iter: 39  total_loss: 1.5  lr: 2.5e-05\n"
+        "[06/11 13:51:41 d2.evaluation.coco_evaluation]: Evaluation results for bbox: \n"
+        "|   AP   |  AP50  |  AP75  |\n|:------:|:------:|:------:|\n| 60.5 | 88.5 | 66.5 |\n",
+        Axis("iter", "step"),
+        {"total_loss": [(39, 1.5)], "val/bbox/AP": [(39, 60.5)], "val/bbox/AP50": [(39, 88.5)]},
+    ),
     "MetricLogger": (
         "Epoch: [0]  [  0/900]  eta: 0:06:18  lr: 0.1  loss: 1.5 (1.75)  max mem: 15024\n"
         "Epoch: [0]  [450/900]  eta: 0:06:13  lr: 0.1  loss: 1.25 (1.5)  max mem: 15024\n"
@@ -367,3 +483,54 @@ def test_rates_in_brackets_behind_the_loss(tmp_path: Path) -> None:
     result = read_text(tmp_path, "".join(row.format(i) for i in range(6)))
     assert result.series["examples/sec"].numbers.tolist() == [910.0 + i for i in range(6)]
     assert result.series["loss"].numbers.tolist() == [4.5] * 6
+
+
+def test_settings_with_epochs_are_no_record(tmp_path: Path) -> None:
+    text = "[TRAIN] Epochs=100 | Workers=2 | Learning_rate=0.01\n"
+    text += "".join(f"[TRAIN] Epoch {i}/100 | loss={5.5 - i}\n" for i in (1, 2, 3))
+    result = read_text(tmp_path, text)
+    assert points(result, "loss") == [(1, 4.5), (2, 3.5), (3, 2.5)]
+    assert "Learning_rate" not in result.series
+
+
+def test_what_is_best_so_far_is_no_row(tmp_path: Path) -> None:
+    text = "".join(
+        f"Epoch {i}/5 | train loss: {5.5 - i} | val accuracy: 0.5\nNew best model saved! Epoch: {i}, "
+        "val accuracy: 0.75\n"
+        for i in (1, 2, 3)
+    )
+    assert points(read_text(tmp_path, text), "val accuracy") == [(1, 0.5), (2, 0.5), (3, 0.5)]
+
+
+def test_a_date_in_a_path_is_no_step(tmp_path: Path) -> None:
+    text = "step 5 loss 0.5\nSaved best model to checkpoints/20241101_002913/best.pt\nstep 6 loss 0.25\n"
+    assert [(event.kind, event.step) for event in read_text(tmp_path, text).events] == [("checkpoint-saved", 5)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Epoch {}, {}, loss: {}",
+        "(epoch {}) ({}) loss={}",
+        "Epoch {} {} - loss: {}",
+        "Epoch {} - {} - loss: {}",
+        "Epoch: {}, phase: {}, loss: {}",
+        "epoch={} split={} loss={}",
+        "Epoch {}\t{}\tloss {}",
+        "[Epoch {} {}] loss: {}",
+        "Epoch {} * {} * loss {}",
+        "epoch {} | mode {} | loss {}",
+        "{{'epoch': {}, 'split': '{}', 'loss': {}}}",
+    ],
+)
+def test_a_split_alone_between_marks_is_of_what_follows(line: str, tmp_path: Path) -> None:
+    text = "".join(line.format(i, "train", 5.5 - i) + "\n" + line.format(i, "Val", 9.5 - i) + "\n" for i in (1, 2, 3))
+    result = read_text(tmp_path, text)
+    assert_points(result, "loss", [(1, 4.5), (2, 3.5), (3, 2.5)])
+    assert_points(result, "val/loss", [(1, 8.5), (2, 7.5), (3, 6.5)])
+
+
+@pytest.mark.parametrize("said", ["eval=False", "validation: True", "no validation", "tested often"])
+def test_what_is_said_of_an_evaluation_is_no_split(said: str, tmp_path: Path) -> None:
+    text = "".join(f"epoch {i}, {said}, loss: {5.5 - i}\n" for i in (1, 2, 3))
+    assert points(read_text(tmp_path, text), "loss") == [(1, 4.5), (2, 3.5), (3, 2.5)]

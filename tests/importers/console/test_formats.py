@@ -66,6 +66,25 @@ LINES: dict[str, tuple[str, str, list[int]]] = {
     "Japanese": ("エポック {i}/8 損失: {loss} 検証損失: {x}", "loss", BY_ONE),
     "Korean": ("에폭 {i}: 손실 = {loss}, 정확도 = {x}", "loss", BY_ONE),
     "Russian": ("Эпоха {i}: потери = {loss}, точность = {x}", "loss", BY_ONE),
+    "Spanish": ("Época {i}/50, pérdida={loss}", "loss", BY_ONE),
+    "Italian": ("Epoca {i}/5 - Loss: {loss}", "Loss", BY_ONE),
+    "German": ("[W2V] Epoche {i}/9  Loss={loss}  Zeit=21s", "Loss", BY_ONE),
+    "Turkish": ("Epok {i} | Kayıp: {loss} | Doğruluk: {x}", "loss", BY_ONE),
+    "Polish": ("Epoka {i}/10: Czas: 476s | loss: {loss}", "loss", BY_ONE),
+    "a result without a mark": ("epoch {i} train loss: {x} valid loss {loss} mse 1.5", "valid loss", BY_ONE),
+    "a count before brackets": ("{i}:  [D loss: {loss}, acc: 0.5] [A loss: {x}, acc: 0.0]", "D loss", BY_ONE),
+    "an epoch and a batch before brackets": ("0-{i} [D loss: {loss}, acc.: 19.2%] [G loss: {x}]", "D loss", BY_ONE),
+    "an iteration in brackets behind the epoch's": ("[99/100][{i}0] Loss_F: {loss} Loss_G: {x}", "Loss_F", BY_TEN),
+    "who counts before a bracket": (
+        "GAN,SN,hinge: [Iter {i}0/30000] [D loss: {loss}/0.142/0.035] [G loss: {x}/0.089/0.021]", "D loss", BY_TEN),
+    "glog without a time": ("I1203 solver.cpp:66] Iteration {i}0, loss = {loss}", "loss", BY_TEN),
+    "a notebook's log": ("2078.{i}s\t8{i}\tFold 0 | Epoch {i} | Train Loss: {loss} | Val Dice: {x}", "Train Loss",
+                         BY_ONE),
+    "megabytes of several devices": (
+        "[Step {i}0] Loss: 2.5 | GPU: [0:12345MB|95%] [1:12340MB|94%] | Time: {loss}m (ETA: 2h 30m)", "Time", BY_TEN),
+    "the global step behind the name": ("Total reward in global step {i}0: {loss}", "Total reward", BY_TEN),
+    "a sentence about an episode": (
+        "Episode {i} finished after 85 steps with total reward: {loss}", "total reward", BY_ONE),
     "Kaldi": (
         "LOG (nnet3-train[5.5]:Print():nnet-training.cc:320) Average objective function for 'output' for minibatches "
         "{i}00-{i}99 is {loss} over 12800 frames.", "objf/output", [99, 199, 299, 399, 499, 599]),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from trainforensics.importers.printed.items import trust_of
 from trainforensics.importers.printed.tokens import count_of, prefix_of
+from trainforensics.importers.printed.wordings import other_words
 from trainforensics.importers.rows.axes import says_validation
 
 # A bare bar of steps, for speed.
@@ -16,7 +17,10 @@ _TAIL = re.compile(
     r"\[(?:[\d:?.<, dayshm]*)(?:,?\s*(?P<rate>[\d.?]*\s*[A-Za-z]+/[A-Za-z]+)(?=[,\]]|\s*$))?"
     r"(?P<rest>[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*)(?:\]|$)"
 )
-_DESCRIPTION = re.compile(r"(?:^|[\])}]|\s{2,})(?P<text>[^\])}{]{0,120}?)\s*\d{1,3}$")
+# A word in brackets belongs to it: "Epoch 1/30 [train]:", "(valid: 9 ):".
+_DESCRIPTION = re.compile(
+    r"(?:^|[\])}]|\s{2,})(?P<text>(?:\[[^\W\d][\w ]*\]|\([^\W\d][\w :]*\)|[^\])}{]){0,120}?)\s*\d{1,3}$"
+)
 _STEP_UNITS = re.compile(
     r"(?:\?|[\d.]+)?\s*(?:(?:it|steps?|batch(?:es)?|ba|iter|b|updates?|epochs?)/s|s/(?:it|steps?|batch(?:es)?|ba|iter|b|updates?|epochs?))$"
 )
@@ -28,12 +32,12 @@ _WORDED = re.compile(
     r"Progress on:(?P<text>.*?) (?P<n>\d+(?:\.\d+)?[kMG]?)it/(?P<total>\d+(?:\.\d+)?[kMG]?)it rate:\S+ remaining:\S+"
     r" elapsed:\S+(?: postfix:(?P<rest>.*))?$"
 )
-_EPOCH = re.compile(r"epochs?[ :=#\[(]*(\d+)", re.IGNORECASE)
+_EPOCH = re.compile(r"(?:epochs?|\((?:train|valid|val|test)\w*)[ :=#\[(]*(\d+)", re.IGNORECASE)
 _HELD_OUT = re.compile(r"\b(?:val|valid|validat\w*|eval|evaluat\w*|test|testing|sanity\w*|predict\w*)\b", re.IGNORECASE)
 _NO_TRAINING = re.compile(
     r"\b(?:load|download|shard|map\b|token|filter|generat|process|preprocess|cach|copy|convert|prepar)", re.IGNORECASE
 )
-_METRIC = re.compile(r"[A-Za-z_]\w*\W{1,3}(?:[-+]?\d*\.\d|nan\b|inf\b)", re.IGNORECASE)
+_METRIC = re.compile(r"[A-Za-z_]\w*\W{1,8}(?:[-+]?\d*\.\d|nan\b|inf\b)", re.IGNORECASE)
 _NAMED = re.compile(r"([A-Za-z_][\w/]*)\s?[=:]")
 _SUFFIX = {"k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 
@@ -62,6 +66,7 @@ def find_bar(line: str, at: int) -> Bar | None:
         return None
     count, total, rate, rest = tail.groups()
     start, text = _description(line, at)
+    text = other_words(text)
     said = _METRIC.search(text) is not None
     if (rate and not rate.endswith(_RATES) and not _STEP_UNITS.match(rate)) or (not said and _NO_TRAINING.search(text)):
         return Bar(start, tail.end(), percent=at)

@@ -112,12 +112,13 @@ class Clock:
             self.planned = total or self.planned
         else:
             self.epoch = epoch
-        if is_global(name):
+        whole = is_global(name)
+        if whole and epoch is None:
             self.step = raw
             return raw
-        count = self._counts.setdefault(name, _Count())
+        count = self._counts.setdefault(name, _Count())  # one that is called global may begin again, too
         under_way = _NO_EPOCH if self.epoch is None else self.epoch
-        self.step = count.step(raw, (under_way, piece), total or self._length)
+        self.step = count.step(raw, (under_way, piece), 0 if whole else total or self._length)
         if count.offset and self.planned == total:
             self.planned = 0
         return self.step

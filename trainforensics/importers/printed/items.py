@@ -38,7 +38,7 @@ SPLITS = {"train": False, "training": False} | dict.fromkeys(
 )  # fmt: skip
 
 _SEPARATOR = re.compile(
-    r"[|,;\t{}]|\s{2,}|\s-+\s|\s[·:]\s|(?i:done|finished|completed?|ended)[.:!]\s"
+    r"[|,;\t{}]|\s{2,}|\s-+\s|\s[-=]+>\s|\s[·:]\s|(?i:done|finished|completed?|ended)[.:!]\s"
     r"|\.(?=(?i:iter(?:ation)?|step|epoch|episode)$)|[)\]](?=\s*[A-Za-z'\"])|(?<=\w)%(?=\s)|/(?=[a-z_]+=$)|(?:^|(?<=\s))\*+\s"
 )
 _SYMBOLS = re.compile(r"^\W+")
@@ -50,9 +50,15 @@ _UNIT_BEFORE = re.compile(r"\s\w+/\w+\s*[\t|,;]\s*$")  # "850 samples/sec \t 12"
 _CALL = re.compile(r"(?:.*\s)?(\w+)\((\w+)$")  # "Top1 is Accuracy(correct: 5, count: 9)"
 _GROUP = re.compile(r"(\w+)\[(\w+)$")  # "tot_loss[loss=0.5, ctc_loss=0.25]"
 # What follows was measured on this: "[valid] loss=0.5", "| Validation | Loss: 0.5", "validation: loss=0.5".
-_SECTION = re.compile(r"\[(\w+)\]|\|\s*(\w+)\s*(?=\|)|(?<![\w-])(\w+)(?: set| results?)?\s{0,3}:\s*$")
+_SECTION = re.compile(
+    r"\[(\w+)\]|\|\s*(\w+)\s*(?=\|)|(?<![\w-])(\w+)(?: set| results?)?\s{0,3}:\s*$"
+    r"|(?<![\w-])(\w+)(?: \w+)?\s[-=]+>\s|(?<![\w-])(\w+)\s{2,}"
+    # alone between marks: "epoch 1, val, loss=0.5", "epoch 1 val - loss 0.5", "phase=val loss=0.5", "'split': 'val'"
+    r"|(?:^|[,;|()\[\]<>*\t:=]|\s-+\s)\s*['\"]?(?:(?:phase|split|mode|stage)\s+)?(\w+)['\"]?\s*(?=$|[,;|()\[\]<>*\t]|-+(?:\s|$))"
+)
 _PART = re.compile(r"(\w+)(?: set| results?)?\s?: +(?=[^\W\d])")  # "validation: loss 0.5"
 _LETTER = re.compile(r"[^\W\d]")
+_COUNTED_BEFORE = re.compile(r"^(?:time)?steps? with (?=.)", re.IGNORECASE)  # "after 85 steps with total reward: 30"
 _LONGEST_NAME = 72
 _ATTACHED_UNIT = re.compile(r"[A-Za-zµ%/]+(?=[\s,|;)\]}]|$)(?!=)")
 _RATE_BEHIND = re.compile(r"\s*[A-Za-z]+/s(?:ec(?:ond)?)?\b")  # "loss = 4.90 (9194.0 examples/sec; 0.014 sec/batch)"
@@ -154,7 +160,7 @@ def _name_by_words_behind(item: Item, line: str, end: int, ranged: bool) -> None
         item.name, item.said, item.apart = found[1], True, True
         return
     found = _UNIT_BEHIND.match(line, item.end, end)
-    item.name = found[1] if found else ""
+    item.name = found[1] if found and found[1] != "MB" else ""  # megabytes; "mb" counts minibatches
 
 
 def _begins_anew(item: Item, items: Sequence[Item], line: str, gap: str) -> bool:
@@ -229,7 +235,7 @@ def _name_item(item: Item, gap: str, at: int, *, first: bool) -> None:
     item.name_start = at + begin + len(text) - len(shorter)
     plain = _VERB.sub("", shorter)
     item.said |= plain != shorter
-    name = " ".join(plain.replace(": ", "/").split())
+    name = " ".join(_COUNTED_BEFORE.sub("", plain).replace(": ", "/").split())
     if (call := _CALL.match(name)) is not None:
         name = f"{call[1]}/{call[2]}" if call[2].lower() in SPLITS else call[2]
     if len(name) <= _LONGEST_NAME and _LETTER.search(name):

@@ -29,8 +29,8 @@ _INFERENCE = re.compile(r"(?:infer(?:ence)?|eval(?:uation)?|validation|test)(?:[
 _CLUSTERED = frozenset({"nmi", "ari"})
 _LOGGER = re.compile(r"[a-z_][\w.]*(?<!ing)(?<!ed)")
 _OF_LOSSES = re.compile(r"\s*(loss|losses)\b\W*", re.IGNORECASE)
-_AFTER = re.compile(r"(.+?) (?:after|at|for|in|of|on|@) (?:the )?(\w+)")  # "Cost after iteration 5: 0.5"
-_TITLED = re.compile(r"(?:[\w.-]+[ /]){1,3}(\w+)")  # "gd step 5", "main: opt iter 5"
+_AFTER = re.compile(r"(.+?) (?:after|at|for|in|of|on|@) (?:the )?((?:global )?\w+)")  # "Cost after iteration 5: 0.5"
+_TITLED = re.compile(r"(?:[\w.-]+[ /]\[?){1,3}(\w+)")  # "gd step 5", "main: opt iter 5", "cgan: [iter 5"
 MEASURED = re.compile(r"\s?(?:[mµn]?s|secs?|seconds?|min\w*|hours?|[KMGT]i?B|bytes)\b")
 
 
@@ -38,7 +38,7 @@ def name_items(line: str, items: Sequence[Item], start: int, header: str, *, tru
     """Name the numbers of a record that begins at a place. `counted_result`: a count stands before a result's value."""
     if counted_result:
         _name_count_of_result(items)
-    if trust:
+    if trust or "[" in items[0].name:
         _uncover_count(line, items[0])
     _name_glued(line, items)
     _name_counts(line, items, start, header)
@@ -134,8 +134,10 @@ def _name_counts(line: str, items: Sequence[Item], start: int, header: str) -> N
         return
     before, behind = line[start : first.start].strip(), line[first.end : second.start].strip()
     if first.share:
-        if second.share and not second.name and (before, behind) == ("[", "]["):
-            first.name = "epoch"  # "[0/25][50/500]"
+        counts = second.share or line[second.end : second.end + 1] == "]"
+        if counts and not second.name and (before, behind) == ("[", "]["):
+            first.name = "epoch"  # "[0/25][50/500]", "[0/25][5000]"
+            second.name = "" if second.share else "iteration"
         elif before == "(" and behind[:1] == ")" and any(item.name.lower() in STEP_TRUST for item in items[1:3]):
             first.name = RANK_OF_SEVERAL
         return
@@ -181,12 +183,14 @@ def _name_total(line: str, items: Sequence[Item]) -> None:
 def _part_splits(items: Sequence[Item]) -> None:
     """Tell numbers of held-out data from others of the same line; a split before a path says nothing new."""
     _name_by_split(items)
+    names = [item.name for item in items]
     for item in items:
         found = _SPLIT_LEAD.match(item.name)
         if found and found[1].lower() in SPLITS:
             item.held_out |= SPLITS[found[1].lower()]
             item.name = item.name[found.end() :]
-        if item.held_out and item.name and not is_count(item.name) and not says_validation(item.name):
+        own = says_validation(item.name) or (TRAIN.match(item.name) and any(map(says_validation, names)))
+        if item.held_out and item.name and not is_count(item.name) and not own:
             item.name = f"val/{item.name}"
 
 

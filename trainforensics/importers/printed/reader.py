@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 from trainforensics.importers.base import Config, Record, Source, naive_times
@@ -37,7 +39,7 @@ _HINT = re.compile(
     r"|(?:loss|acc|ppl|perplexity|bp[bc]|score|reward|norm|error|mse|nll|entropy|cost|psnr|ssim|bleu|dice|@\d"
     r"|\b(?:m?iou|map|f1|top-?\d|rank-\d|auc|recall|precision|ndcg|mrr|wer|cer|fid|rmse)\b)\w*['\"]?[\s:=(\[]{1,6}['\"]?[-+\d.ni]"
     r"|\b(?:round|gen|generation|tick)\s?[:=]?\s*\d|^\s*\[\d+[\],]|^\s*\d+:\s+[-+\d.]|[a-z_)]\s?[:=]\s?[-+]?\d.*[a-z_)]\s?[:=]\s?[-+]?\d"
-    r"|\{'[\w/. -]+':\s|\bval/\w+: |/s(?:ec)?: \d+\.\d"
+    r"|\{'[\w/. -]+':\s|\bval/[\w/]+(?:: |=)|/s(?:ec)?: \d+\.\d"
 )
 # What lines of unknown names hold if they are records: "gd step 5 |", "it   20  total", "i=5 ", "| Steps = 100".
 _COUNTS = re.compile(
@@ -92,9 +94,12 @@ class Reader:
     _main: int | None = None  # total of the bar that counts the training's steps
     _main_seen: bool = False  # since the last printed dictionary
     _last_bar: int | None = None  # since then too
+    _ended: list[tuple[int, int]] = field(default_factory=list)  # epoch and step that rows stated last
     _foreign: set[int] = field(default_factory=set)  # totals of bars that cannot be the training's
     _pace: Pace = field(default_factory=Pace)
     _bar_offset: int = 0
+    _evaluated: bool = False  # since a bar with numbers was drawn
+    _postfix: str = ""  # its numbers
     _bar_epoch: int | None = None  # which was under way when the bar was drawn last
     _ahead: int = 0  # steps by which the bar is ahead of the step that it declares
     _waiting: Shape | None = None  # its last row takes its step from the bar drawn next
@@ -177,6 +182,7 @@ class Reader:
             yield naive_times(self.source.label)
 
     def _flush(self) -> Iterator[Record]:
+        self._mind_restarts()
         self._pace.taken(self.clock.step or 0)
         self._order.taken()
         yield from self._collector.take(self._known)
@@ -209,6 +215,24 @@ class Reader:
                 shape.steps, shape.plain = steps, False
                 self.clock.before_epochs(steps, shape.step_name)
         self._front[:] = [shape for shape in self._front if shape.plain]
+
+    def _mind_restarts(self) -> None:
+        """A count that is called global may begin again with an epoch, too: from then on its rows are thought about."""
+        shapes = [shape for shape in self._known if shape.plain and shape.epoch and shape.rows]
+        rows: list[tuple[int, int, int, Shape]] = []  # place in the log, epoch, step
+        for shape in shapes:
+            counts = [(whole_number(row[shape.epoch - 1]), whole_number(row[shape.step - 1])) for row in shape.rows]
+            rows += [(seq, *count, shape) for seq, count in zip(shape.seqs, counts, strict=True)]
+        rows.sort(key=itemgetter(0))
+        told = [*self._ended, *((epoch, step) for _, epoch, step, _ in rows)]
+        if any(one[0] < two[0] and one[1] >= two[1] for one, two in pairwise(told)):
+            for epoch, step in self._ended:
+                self.clock.declared(step, shapes[0].step_name, epoch)
+            for _, epoch, step, shape in rows:
+                shape.steps.append(self.clock.declared(step, shape.step_name, epoch))
+                shape.plain = False
+            self._front[:] = [shape for shape in self._front if shape.plain]
+        self._ended = told[-1:]
 
     def _begin(self, line: str, number: int) -> str:
         """Read what a line begins with; what is left of it."""
@@ -345,8 +369,11 @@ class Reader:
             if len(self._unknown) < _MOST_UNKNOWN and not self._undecided:
                 self._unknown.add(skeleton)
             return None
-        if learned.step and learned.epoch and self._lines.stands_still(learned, number):
+        counted = learned.training and any(known.step_name == learned.step_name for known in self._known)
+        if learned.step and learned.epoch and not counted and self._lines.stands_still(learned, number):
             learned.step, learned.step_name, learned.length = 0, "", learned.step
+        if learned.step_name == "iteration" and line.startswith("[") and any(known.of_batches for known in self._known):
+            learned.count_epochs()  # "[1] Train-accuracy=0.5"
         if learned.total and not learned.epoch and self._lines.counts_epochs(learned, number):
             learned.part_share()
         if learned.rival and learned.plain:
@@ -428,6 +455,9 @@ class Reader:
         batches = shape.validation and (shape.batches or bool(shape.inner))
         if not batches and shape.held_out:
             self._set_apart(shape, step)
+        self._evaluated |= shape.held_out
+        if shape.bar:
+            self._drawn_again(shape, step)
         self._append(shape, groups, step, again=batches)
         self._waiting = shape if shape.dictionary and shape.training and not shape.step else None
         if self._waiting and self._bars:
@@ -442,6 +472,12 @@ class Reader:
         for shape in self._known:
             if shape.validation and (shape.batches or shape.inner) and shape.steps[-1:] == [step]:
                 shape.rename({name: f"{name} (current)" for name in shape.names if shape.label(name) in labels})
+
+    def _drawn_again(self, shape: Shape, step: int) -> None:
+        """A full bar that is drawn again with more numbers, those of the evaluation, replaces the one before it."""
+        for other in self._known:
+            if other.bar and other is not shape and other.names < shape.names and other.steps[-1:] == [step]:
+                other.rows.pop(), other.steps.pop(), other.seqs.pop()
 
     def _of_pass(self, shape: Shape, groups: tuple[str | None, ...]) -> Shape:
         """The shape, or its like for evaluations where the same words count a second pass after the epoch's."""
@@ -565,7 +601,9 @@ class Reader:
             self.clock.step = bar.count
         self._waiting = None
         if said:
-            again = bar.count < previous or (bar.count == previous and self.clock.epoch != self._bar_epoch)
+            between = self._evaluated and bar.postfix != self._postfix
+            again = bar.count < previous or (bar.count == previous and (between or self.clock.epoch != self._bar_epoch))
+            self._evaluated, self._postfix = False, bar.postfix
             if again and previous >= _FINISHED * bar.total:
                 self._bar_offset += bar.total
             self._bar_epoch = self.clock.epoch

@@ -37,6 +37,7 @@ _OF_DATA = frozenset({"process", "processed", "processing", "progress"})
 _RANKS = frozenset({"rank", "global_rank", "dp_rank", "worker", "rank_of"})
 _IGNORED = frozenset({"eta", "elapsed", "remaining", "pid", "port", "device", "gpu", "node", "version", "v_num"})
 _HELD_OUT_PHRASES = (" valid on ", "Saving dict for ")
+_OF_BATCHES = "Avg IOU: "  # of Darknet, which prints the scores of every batch that it trains on
 _HELD_OUT_NAMES = frozenset({"tel"})  # llm.c's test loss
 _SUMMARY = frozenset({"train_runtime", "train_samples_per_second"})
 _TRAINED = frozenset({"train_loss", "reward"})
@@ -60,6 +61,11 @@ _KERAS = re.compile(r"\s*(?:-\s)?(?:\d+/\d+\s*(?:[\[━]|-\s)|\d+m?s(?: \d+m?s/\
 _SAVED = re.compile(
     r"(?i)\b(?:saved|saving|save)\b.{0,80}\b(?:checkpoint|ckpt|model)|\b(?:checkpoint|ckpt)\w*\b.{0,20}\b(?:saved|written)\b"
 )
+# What is said of the best so far, beside the log's own row of it: "New best model saved! Epoch: 2, val accuracy: 0.8".
+_BEST = re.compile(
+    r"(?i)(?<![a-z_])best(?![a-z_]).{0,40}?(?:\b(?:model|checkpoint)\b|模型|so far)|!.{0,20}(?<![a-z_])best(?![a-z_])"
+)
+_NOT_BETTER = re.compile(r"(?i)\b(?:did not|didn't|not) improve")  # "val_loss did not improve from 0.25"
 # A title with the settings of what follows in brackets: "BASELINE (dims = 256, beta = 1, batch = 32)".
 _TITLED = re.compile(r"[A-Za-z][\w -]*\((?:[A-Za-z][\w ]* ?= ?[\w.+-]+, )+[A-Za-z][\w ]* ?= ?[\w.+-]+\)\s*$")
 _PLURAL = frozenset(
@@ -82,6 +88,10 @@ COUNTED_RESULT = re.compile(
 # An identifier and its value alone on a line: "gen_loss_GAN 2.5".
 NAME_AND_NUMBER = re.compile(r"\s*[A-Za-z]+(?:_[A-Za-z\d]+)+\s+[-+]?\d+\.\d+(?:e[-+]?\d+)?\s*$")
 _IDENTIFIER = re.compile(r"[a-z]+(?:_[a-z]+)+")  # "train_loss 0.5" needs no mark between
+_LOSS = re.compile(r"\bloss\b", re.IGNORECASE)
+_SPLIT_RESULT = re.compile(
+    r"(?:train|val|valid|validation|eval|test|dev) (?:loss|acc|accuracy|error|ppl)", re.IGNORECASE
+)
 _HELD_OUT_RESULT = re.compile(r"(?:val|valid|validation|eval|evaluation|test|dev) \w+", re.IGNORECASE)
 _OF_PERCENT = re.compile(r"\s*%\)?\s*\($")  # "45% (4500/10000)" says how many that are
 _WEIGHED = frozenset({"step_time", "dataloader_time", "comm_time", "tokens_per_sec", "gpu_memory", "host_memory"})
@@ -157,6 +167,11 @@ class Shape:
         self.step, self.inner, self.total, self.stated, self.plain = self.epoch + 1, 0, 0, False, False
         self.step_name = self.step_name or "iteration"
 
+    def count_epochs(self) -> None:
+        """Take its count as the epoch's."""
+        self.epoch, self.step, self.step_name = self.step, 0, ""
+        self.stated = self.plain = False
+
     def counts(self) -> list[int] | None:
         """The steps that its rows state, None where one is beyond what can be counted."""
         steps = [whole_number(row[self.step - 1]) for row in self.rows]
@@ -168,8 +183,9 @@ class Shape:
         return frozenset(name for _, name in self.values)
 
     def label(self, name: str) -> str:
-        """The name of one of its series, with the data that it is of."""
-        return f"{self.split}/{name}" if self.validation and not says_validation(name) else name
+        """The name of one of its series, with the data that it is of; beside held-out data that of training is said."""
+        trained = self.held_out and TRAIN.match(name) and any(map(says_validation, self.names))
+        return f"{self.split}/{name}" if self.validation and not (trained or says_validation(name)) else name
 
     def rename(self, names: Mapping[str, str]) -> None:
         """Call series otherwise."""
@@ -182,9 +198,16 @@ class Shape:
 
     @property
     def setting(self) -> bool:
-        """Whether it may say how much is to be done rather than where the run stands: "steps: 1000"."""
-        name = self.step_name or self.epoch_name
-        return self.counted and not self.values and name.lower() in {*_PLURAL, "batch"}
+        """Whether it may say how much is to be done rather than where the run stands: "steps: 1000", "epochs=5"."""
+        name = (self.step_name or self.epoch_name).lower()
+        results = any(roles.resolve(value).role in RESULT_ROLES for value in self.names)
+        alone = name in {*_PLURAL, "batch"} and not self.values
+        return self.counted and (alone or (name == "epochs" and not results and not self.step))
+
+    @property
+    def of_batches(self) -> bool:
+        """Whether it states batches, of an epoch."""
+        return self.step_name.lower() in {"batch", "minibatch"}
 
     @property
     def counted(self) -> bool:
@@ -226,6 +249,8 @@ def learn(
         items = [*counts_before(line, prefix.end, start), *items]
     if items and _LEVELLED.search(line, 0, start):
         drop_logger(items[0])
+    if items and (_BEST.search(line, start, items[0].start) or any(_NOT_BETTER.search(item.name) for item in items)):
+        return None
     counted_result = trust and COUNTED_RESULT.match(line, start) is not None
     if not (0 < len(items) <= _MOST_NUMBERS and (bar or brace or counted_result or not _is_prose(line, items))):
         return None
@@ -253,6 +278,7 @@ def learn(
     ):
         return None
     trained = any(roles.resolve(name).role in _TRAINED for name in shape.names)
+    trained |= not (counted or shape.counted) and any(map(_LOSS.search, shape.names))
     shape.training = not shape.validation and (trained or (trust and shape.dictionary))
     within = shape.epoch and not is_global(shape.step_name)
     shape.held_out = shape.validation or any(map(says_validation, shape.names))
@@ -304,6 +330,7 @@ def _is_prose(line: str, items: Sequence[Item]) -> bool:
     unsaid = [item for item in items if not item.said and not is_count(item.name)]
     if len(items) > 1 and is_count(items[0].name) and unsaid and unsaid[0] is items[1]:
         del unsaid[0]  # "Step 100 per-step time 0.4s"
+    unsaid = [item for item in unsaid if not _SPLIT_RESULT.fullmatch(item.name)]
     return any((" " in item.name and not item.apart) or _SENTENCE.search(item.name) for item in unsaid) or any(
         ". " in item.name and item.name.count(" ") > 1 for item in items
     )
@@ -467,7 +494,7 @@ def _is_record(
         return False
     folder, slash, _ = first.name.partition("/")
     shape.validation |= bool(slash) and any(SPLITS.get(word) for word in folder.lower().split())
-    return _tells_enough(shape, kept, found, under_header, counted)
+    return _tells_enough(shape, line, kept, found, under_header, counted)
 
 
 def _holds_metric(shape: Shape, kept: Sequence[Item], found: Collection[str | None]) -> bool:
@@ -527,7 +554,7 @@ def _may_be_record(shape: Shape, line: str, items: Sequence[Item], end: int) -> 
 
 
 def _tells_enough(
-    shape: Shape, kept: Sequence[Item], found: Collection[str | None], under_header: bool, counted: bool
+    shape: Shape, line: str, kept: Sequence[Item], found: Collection[str | None], under_header: bool, counted: bool
 ) -> bool:
     """Whether a line that does not count is a record nevertheless."""
     first, said = kept[0], all(item.said for item in kept if item.kind == "value")
@@ -536,7 +563,8 @@ def _tells_enough(
     if not RESULT_ROLES.isdisjoint(found):
         return roles.resolve(first.name).role in RESULT_ROLES or said
     if any(map(is_score, shape.names)):
-        shape.validation = not first.name.lower().startswith("train")
+        trained = not counted and _LOSS.search(first.name)  # a log that counts nothing: "[D loss: 0.5, acc: 0.75]"
+        shape.validation = not (first.name.lower().startswith("train") or trained or _OF_BATCHES in line)
         return True
     return counted and said and bool(found) and (len(shape.values) >= 2 or found == {"tokens_per_sec"})
 

@@ -40,6 +40,7 @@ _ENTRY = re.compile(r"( +)([\w/.-]+):(?: (.*))?$")
 _WHOLE_NUMBER = re.compile(NUMBER)
 # pycocotools' summary, and what it is of
 _ANNOTATED = re.compile(r".*Evaluate annotation type \*(\w+)\*")
+_RESULTS_FOR = re.compile(r".*Evaluation results for (\w+):\s*$")  # Detectron2
 _AVERAGE = re.compile(
     r" ?Average (?:Precision|Recall)  \((A[PR])\) @\[ IoU=([\d.]+)(:[\d.]+)?\s*\| area=\s*(\w+)\s*\| maxDets=\s*(\d+)"
     r"\s*\] = ([\d.]+)\s*$"
@@ -54,7 +55,8 @@ class Tables:
     `_pairs`: where the names of a table of two columns begin in the line. `_splits`: the parts of the data that the
     columns are of, in a table of one metric a line. `_classes`: the columns of a table of one class a line, of which
     the line of all counts. `_entries`: the names over an indented one, with their indentation, None outside a result.
-    `_trial`: whose results came first. `_annotated`: what an evaluation's averages are of.
+    `_trial`: whose results came first. `_annotated`: what an evaluation's averages are of;
+    `_results_for`: what its table is of.
     """
 
     _header: list[str] = field(default_factory=list)
@@ -66,6 +68,7 @@ class Tables:
     _entries: list[tuple[int, str]] | None = None
     _trial: str = ""
     _annotated: str = ""
+    _results_for: str = ""
 
     @property
     def has_header(self) -> bool:
@@ -111,6 +114,9 @@ class Tables:
         """One of pycocotools' averages in other words."""
         if (found := _ANNOTATED.match(line)) is not None:
             self._annotated = f"{found[1]}_"
+            return ""
+        if (found := _RESULTS_FOR.match(line)) is not None:
+            self._results_for = found[1]
             return ""
         found = _AVERAGE.match(line)
         return f"val/{self._annotated}{_average(*found.groups())}: {found[6]}" if found else None
@@ -166,6 +172,8 @@ class Tables:
         """Take note of a header; None if it is none."""
         if all(cell.lower() in SPLITS for cell in cells):
             self._splits = [cell.lower() for cell in cells]
+        elif self._results_for and tuple(cells[:2]) == ("AP", "AP50"):
+            self._header = [f"val/{self._results_for}/{cell}" for cell in cells]
         elif cells[0] == "Class" and "Images" in cells[1:3]:
             self._classes = [cell.rpartition("(")[2].rstrip("):") for cell in cells]
         elif (names := tuple(" ".join(cells).split())) in _KNOWN_HEADERS:

@@ -69,7 +69,8 @@ _PREFIXES = (
     r"\d\d:\d\d:\d\d(?:[.,]\d+)?:(?=\s)",
     rf"\d\d:\d\d:\d\d[.,]\d{{3}} \[[^\]\[]*\] {_LEVEL}\s+[\w.$]+ -(?=\s)",  # logback
     r"\d\d-\d\d-\d\d \d\d:\d\d:\d\d[.,]\d{3}\s*(?:-(?=\s))?",
-    r"[IWEF]\d{4} \d\d:\d\d:\d\d[\d.]*\s+\d+ [\w./-]+:\d+\]",  # glog
+    r"[IWEF]\d{4}(?: \d\d:\d\d:\d\d[\d.]*\s+\d+)? [\w./-]+:\d+\]",  # glog
+    r"\d+\.\ds\t\d+\t",  # Kaggle's log of a notebook: seconds, and the number of the line
     r"\([\w./]+\.py:? \d+\):?",
     r"\([\w./]+:\d+\)",
     r"[\w./-]+\.(?:py|cc|cpp):\d+:?(?=\s)",

@@ -7,30 +7,54 @@ import re
 from trainforensics.importers.printed.tokens import NUMBER
 
 _WORDS = {
-    "epoch": "轮次 轮数 周期 エポック 에포크 에폭 эпоха",
-    "step": "训练步数 训练步 步数 步骤 訓練步數 ステップ 스텝 шаг",
-    "iteration": "迭代次数 迭代 イテレーション 반복 итерация",
+    "epoch": "轮次 轮数 周期 エポック 에포크 에폭",
+    "step": "训练步数 训练步 步数 步骤 訓練步數 ステップ 스텝",
+    "iteration": "迭代次数 迭代 イテレーション 반복",
     "batch": "批次 バッチ 배치",
     "train ": "训练集 训练 訓練集 訓練 学習データ 훈련 학습",
     "val ": "验证集 验证 驗證集 驗證 検証 검증",
     "test ": "测试集 测试 測試集 測試 テスト 테스트",
     "average ": "平均",
     "total ": "总体 总",
-    "loss": "损失函数 损失值 损失 損失 ロス 손실 потери потеря",
-    "accuracy": "准确率 准确度 正确率 精确度 準確率 正解率 精度 정확도 точность",
+    "loss": "损失函数 损失值 损失 損失 ロス 손실",
+    "accuracy": "准确率 准确度 正确率 精确度 準確率 正解率 精度 정확도",
     "learning_rate": "学习率 學習率 学習率 학습률",
     "grad_norm": "梯度范数 梯度範數 勾配ノルム",
     "perplexity": "困惑度",
     "reward": "奖励 報酬 보상",
-    "time": "耗时 用时 时间 時間 시간 время",
+    "time": "耗时 用时 时间 時間 시간",
+    "best ": "最佳 最好 最优",
+    "improved ": "提升",
 }
-_ENGLISH = {word: english for english, words in _WORDS.items() for word in words.split()}
-_FOREIGN = re.compile("|".join(sorted(_ENGLISH, key=len, reverse=True)), re.IGNORECASE)
+# Of languages that part their words; none is a word of English.
+_WHOLE_WORDS = {
+    "epoch": "época epoca epoche époque epoka epocă эпоха epok",
+    "epochs": "épocas épocas epochen époques epoki эпохи эпох",
+    "step": "paso passo schritt étape krok шаг adım",
+    "iteration": "iteración iteração iterazione itération iteracja итерация",
+    "batch": "lote батч",
+    "train": "entrenamiento treinamento entraînement addestramento trening treningowa обучение обучения eğitim",
+    "val": "validación validação validierung validazione walidacja walidacyjna валидация валидации doğrulama",
+    "test": "prueba тест",
+    "loss": "pérdida perda perte perdita verlust strata потери потеря kayıp kaybı",
+    "accuracy": "precisión exactitud acurácia précision accuratezza genauigkeit dokładność точность doğruluk doğruluğu",
+    "learning_rate": "lernrate",
+    "reward": "recompensa récompense belohnung ricompensa награда",
+    "time": "tiempo temps zeit czas время",
+}
+_ENGLISH = {
+    word: english for table in (_WORDS, _WHOLE_WORDS) for english, words in table.items() for word in words.split()
+}
+_LATIN = re.compile(rf"\b(?:{'|'.join(sorted(' '.join(_WHOLE_WORDS.values()).split()))})\b", re.IGNORECASE)
+_FOREIGN = re.compile(
+    rf"{'|'.join(sorted(' '.join(_WORDS.values()).split(), key=len, reverse=True))}|{_LATIN.pattern}", re.IGNORECASE
+)
 _ORDINAL = re.compile(r"第\s*(\d+(?:\s*/\s*\d+)?)\s*(?:个\s*)?(轮|輪|回合|步|次迭代|批)")  # "第 3 轮"
 _COUNTS = {"轮": "epoch", "輪": "epoch", "回合": "episode", "步": "step", "次迭代": "iteration", "批": "batch"}
 _PUNCTUATION = str.maketrans(
-    {"：": ": ", "，": ", ", "、": ", ", "；": "; ", "（": " (", "）": ") ", "＝": "=", "％": "%"}
+    {"：": ": ", "，": ", ", "、": ", ", "；": "; ", "！": "! ", "（": " (", "）": ") ", "＝": "=", "％": "%"}
 )
+_COUNTED = r"(?i:epoch|step|iter|batch|rank)"
 # What must stand in the line for the expression to be tried, the expression, and the line in other words.
 _FORMATS = tuple(
     (mark, re.compile(pattern), said)
@@ -52,6 +76,8 @@ _FORMATS = tuple(
          r"minibatch \1, \2, \3"),  # CNTK
         ("Pseudo dice [", r"(.*)Pseudo dice \[(.*)\]", r"\1Pseudo dice: [\2]"),  # nnU-Net
         ("#", r"#(\d+)(?=[\s:|])(.*=.*)", r"iteration \1 \2"),
+        (" [", rf"\s*(\d+): +(\[(?!{_COUNTED})[A-Za-z][\w ]*: .*)", r"iteration \1 \2"),
+        (" [", rf"\s*(\d+)-(\d+) +(\[(?!{_COUNTED})[A-Za-z][\w ]*: .*)", r"epoch \1, batch \2, \3"),
     )
 )  # fmt: skip
 # Pairs as Python prints them: "('step', 5, 'loss', 0.5)", "OrderedDict([('step', 5), ('loss', 0.5)])".
@@ -64,7 +90,7 @@ _NUMBERS_OF = re.compile(rf"(\w+)=\{{('[\w.-]+': {NUMBER}(?:, '[\w.-]+': {NUMBER
 
 def other_words(line: str) -> str:
     """The line as most programs would have said it; itself, if that is how it is said."""
-    if not line.isascii():
+    if not line.isascii() or _LATIN.search(line) is not None:
         line = in_english(line)
     for mark, pattern, said in _FORMATS:
         if mark in line and (found := pattern.fullmatch(line)) is not None:
