@@ -68,6 +68,18 @@ def floor_reached(loss: Curve, floor: float, points: int) -> Fall | None:
     return Fall(int(np.flatnonzero(loss.value[:first] > LEARNT)[-1]) + 1, first, start)
 
 
+def lowest_similarity(loss: Curve, near: float) -> Fall | None:
+    """A fall to -1, never below, at which the later half of the log stands."""
+    value = loss.value
+    if len(value) < 2 * FEWEST or value.min() < -1 - near or value[:2].max() < -1 + LEARNT:
+        return None
+    above = np.flatnonzero(value > -1 + near)
+    first = int(above[-1]) + 1 if len(above) else 0
+    if first > len(value) // 2:
+        return None
+    return Fall(int(np.flatnonzero(value < -1 + LEARNT)[0]), first, float(value[0]))
+
+
 def bottomless(loss: Curve, factor: float) -> Fall | None:
     """A fall to `factor` times the first values below zero, in the last third as fast as in the one before."""
     third = len(loss) // 3

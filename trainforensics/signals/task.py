@@ -19,13 +19,14 @@ PLANNED = (
 ADVERSARIAL = frozenset({"g", "gen", "generator", "d", "disc", "discriminator", "critic", "adv", "adversarial", "gan"})
 OTHER_LOSSES = ADVERSARIAL | {"sum", "value", "critic", "vf", "td", "q", "mse", "rmse", "mae", "huber", "l1", "l2"}
 PRETRAINING = frozenset({"pt", "pretrain", "pretraining", "pre-training", "clm", "causal_lm"})  # stages on raw text
+LARGEST_BATCH = 65_536  # of contrastive training; ln of it is 11.1
 LARGEST_VOCABULARY = 300_000  # of the tokenisers in use; ln of it is 12.6
 
 
 def per_token(signals: Signals) -> bool:
-    """Whether the log speaks of tokens: throughput or counts of them, perplexity, a vocabulary or a stage of
-    pre-training in the configuration."""
-    if vocabulary(signals) is not None:
+    """Whether the log speaks of tokens: throughput or counts of them, perplexity, a vocabulary, tokens of a step or a
+    stage of pre-training in the configuration."""
+    if vocabulary(signals) is not None or any(key.startswith("tokens_per_") for key, _ in _leaves(signals.config)):
         return True
     if any(key in ("stage", "task") and str(value).lower() in PRETRAINING for key, value in _leaves(signals.config)):
         return True
@@ -53,7 +54,8 @@ def planned_steps(signals: Signals, *surest: str) -> tuple[int, ...]:
 
 
 def untrained_loss(signals: Signals) -> float | None:
-    """Cross-entropy of guessing at random, ln V; the bound for the largest vocabularies where only tokens are known.
+    """Cross-entropy of guessing at random, ln V; the bound for the largest vocabularies where only tokens are known, and
+    for the largest batches where pairs are told apart at a logged scale.
 
     None for a loss that is no mean cross-entropy, as its name says.
     """
@@ -62,6 +64,8 @@ def untrained_loss(signals: Signals) -> float | None:
         return None
     if size is not None:
         return math.log(size)
+    if signals.has("logit_scale"):
+        return math.log(LARGEST_BATCH)
     return math.log(LARGEST_VOCABULARY) if per_token(signals) else None
 
 

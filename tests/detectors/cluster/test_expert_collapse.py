@@ -97,3 +97,13 @@ def test_a_balance_loss_that_settles_is_quiet() -> None:
 def test_other_auxiliary_losses_are_not_judged() -> None:
     course = np.where(np.arange(N) < 250, 1.0, 3.0)
     assert isinstance(judge([make_curve(course, "load_balance_loss", name="aux_loss")]), NotApplicable)
+
+
+@pytest.mark.parametrize(("scale", "alarm"), [(1.0, True), (100.0, True), (4096.0, False)])
+def test_tokens_that_no_expert_has_room_for(scale: float, alarm: bool) -> None:
+    dropped = np.where(np.arange(N) < 250, 0.1, 0.7) + 0.02 * np.random.default_rng(1).standard_normal(N)
+    curves = [*quiet("even", 0), make_curve(scale * dropped, "dropped_tokens", series_id=99)]
+    outcome = judge(curves)
+    assert isinstance(outcome, Fired if alarm else Clear)
+    few = make_curve(scale * dropped / 7, "dropped_tokens", series_id=99)
+    assert isinstance(judge([*quiet("even", 0), few]), Clear)

@@ -213,3 +213,11 @@ def test_ordinary_runs_are_clear_of_all() -> None:
     )
     for module in (bad_start, oscillation, plateau, suspicious_low_loss):
         assert isinstance(run(module, signals), Clear)
+
+
+def test_pairs_at_a_scale_that_no_batch_explains() -> None:
+    """52 nats at a logit scale of 100: even among 65,536 pairs guessing costs 11."""
+    curves = {"train_loss": fall(300, 52, 1, 60), "logit_scale": np.full(300, 100.0)}
+    assert isinstance(run(bad_start, make_signals(curves)), Fired)
+    curves["train_loss"] = fall(300, 10, 1, 60)
+    assert isinstance(run(bad_start, make_signals(curves)), Clear)

@@ -116,3 +116,9 @@ def test_learning_that_sets_in_early_and_goes_all_the_way_is_none() -> None:
     x = np.arange(400)
     loss = 0.01 + 3 / (1 + np.exp((x - 80) / 6)) + 1.5 * np.exp(-x / 8) + 0.003 * np.random.default_rng(4).random(400)
     assert not findings(make_signals({"train_loss": loss}))
+
+
+def test_a_similarity_of_minus_one_is_of_features_that_are_all_alike() -> None:
+    falling = -1 + np.exp(-np.arange(240) / 12)
+    found = [len(findings(make_signals({"train_loss": scale * falling}))) for scale in (1.0, 0.9, 3.0)]
+    assert found == [1, 0, 0]  # -0.9 tells views apart, and -3 is no similarity

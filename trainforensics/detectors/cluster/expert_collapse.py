@@ -4,7 +4,7 @@ What it detects:
     An expert whose share of the tokens, averaged over enough batches, grows to a multiple of its fair share and of its
     own earlier one for good, or an effective number of experts that falls to little more than half. Without shares: a
     balance loss that leaves its level for good, upwards or (a router that games it) far below, or a router entropy
-    that falls to next to nothing.
+    that falls to next to nothing. Tokens that are dropped for want of room, many times as many at once and for good.
 
 Why it matters:
     Starving experts stop learning, the one that takes over becomes a bottleneck and drops tokens: most of the model's
@@ -28,6 +28,7 @@ Parameters:
     balance_up: factor by which a balance loss rises.
     balance_down: factor by which it falls below the level it had settled at.
     entropy: router entropy against its early level.
+    dropped: share of the tokens for which no expert has room.
 """
 
 from __future__ import annotations
@@ -43,10 +44,11 @@ from trainforensics.signals import Curve, Signals
 from trainforensics.signals.departure import departure
 from trainforensics.signals.excursions import excursions
 from trainforensics.signals.routing import Concentration, concentration, routings
+from trainforensics.signals.steps import lasting_steps
 
 META = Meta(
     kind=KINDS["expert-collapse"],
-    needs=("expert_load|router_entropy|load_balance_loss",),
+    needs=("expert_load|router_entropy|load_balance_loss|dropped_tokens",),
     uses=("expert_load", "router_entropy", "load_balance_loss", "dropped_tokens"),
     params=(
         Param("grown", 1.8, "one dead expert of three raises the others' shares 1.5-fold"),
@@ -54,12 +56,14 @@ META = Meta(
         Param("effective", 0.6, "one dead expert of three leaves 0.67"),
         Param("balance_up", 1.5, "1 in balance, the number of experts in collapse"),
         Param("balance_down", 4.0, "in balance it cannot fall below its floor"),
+        Param("dropped", 0.3, "share of the tokens; recipes allow for a few per cent, and for more at the very start"),
         Param("entropy", 0.15, "confident routing lowers the entropy without any collapse"),
     ),
 )
 _BALANCE = re.compile(r"moe|router|rout|gate|expert|balanc|\blb|lbl", re.IGNORECASE)
 _LARGEST = re.compile(r"max|vio", re.IGNORECASE)
 MIN_POINTS = 40
+PER_CENT = 100.0
 SETTLED = 0.1  # of the log
 BEYOND = 6.0  # widths of the averaged share's noise: the largest of many experts reaches 3 by chance
 NARROWER = 0.9  # of the experts in effective use before: of many, one may double its share and change nothing
@@ -73,7 +77,9 @@ def detect(signals: Signals, params: Params) -> Outcome:
     if found:
         return Fired((_by_share(signals, min(found, key=lambda c: int(c.routing.step[c.onset])), len(found), params),))
     other = _by_balance(signals, params) or _by_largest(signals, params) or _by_entropy(signals, params)
-    if other is not None and not known:
+    if other is None or known:
+        other = _by_dropped(signals, params)
+    if other is not None:
         return Fired((other,))
     if not known and not _judged_otherwise(signals):
         return NotApplicable("no routing of experts is logged", "the share of tokens of every expert")
@@ -124,7 +130,8 @@ def _by_share(signals: Signals, c: Concentration, layers: int, params: Params) -
 
 def _judged_otherwise(signals: Signals) -> bool:
     largest = any(_LARGEST.search(c.name) for c in signals.curves("expert_load") if c.series.expert is None)
-    return largest or signals.has("router_entropy") or bool(_balance_losses(signals))
+    logged = any(signals.has(role) for role in ("router_entropy", "dropped_tokens"))
+    return largest or logged or bool(_balance_losses(signals))
 
 
 def _balance_losses(signals: Signals) -> list[Curve]:
@@ -177,12 +184,28 @@ def _by_entropy(signals: Signals, params: Params) -> Finding | None:
     return None
 
 
+def _by_dropped(signals: Signals, params: Params) -> Finding | None:
+    """The share of tokens that no expert has room for, grown at once and for good."""
+    for curve in (logged.only_finite() for logged in signals.curves("dropped_tokens")):
+        if curve.series.rank is not None or len(curve) < MIN_POINTS or not 0 <= curve.value.max() <= PER_CENT:
+            continue  # a count says nothing without that of all tokens
+        scale = PER_CENT if curve.value.max() > 1 else 1.0
+        value = curve.value / scale
+        for at in lasting_steps(value):
+            before, after = float(np.median(value[:at])), float(np.median(value[at:]))
+            if after > params["dropped"] and after > params["grown"] * before:
+                return _by_level(curve, at, scale * before, scale * after)
+    return None
+
+
 def _by_level(curve: Curve, at: int, before: float, after: float) -> Finding:
     onset = int(curve.step[at])
     role = curve.series.role
     how = "the routing grows uneven" if role == "load_balance_loss" and after > before else ""
     if role == "load_balance_loss" and after < before:
         how = "below what balanced routing can give: the router games it"
+    if role == "dropped_tokens":
+        how = "experts have no room for tokens that are routed to them"
     if role == "expert_load":
         how = "the busiest expert takes more and more"
     how = how or "the router decides for few experts"

@@ -37,7 +37,7 @@ FEW = 5
 META = Meta(
     kind=KINDS["bad-start"],
     needs=("train_loss",),
-    uses=("val_loss", "val_metric", *TOKEN_ROLES),
+    uses=("val_loss", "val_metric", "logit_scale", *TOKEN_ROLES),
     params=(
         Param("excess", 1.3, "initial logits of unit variance add about 0.5 nats to ln V, 5-10 %"),
         Param("within", 0.1, "warm-up takes 1-5 % of a run"),

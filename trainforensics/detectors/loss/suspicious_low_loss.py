@@ -5,8 +5,8 @@ What it detects:
     nats for good; any loss that is down to a thousandth of its start in the first fifth of the first epoch. Any loss
     that had settled and then, without a change of the learning rate or a new epoch, collapses to a few percent of its
     level. One that is solved, with no training sample wrong, while the learning rate still warms up or in the first
-    percents of the declared steps. And one that falls because its features do: the codes in use, or the spread of the
-    representation, vanish with it.
+    percents of the declared steps. A similarity at -1. And one that falls because its features do: the codes in use,
+    or the spread of the representation, vanish with it.
 
 Why it matters:
     The model reads its answer: a missing causal mask, labels in the input, packing that lets documents see themselves,
@@ -42,6 +42,7 @@ from trainforensics.signals.collapse import (
     bottomless,
     features_vanish,
     floor_reached,
+    lowest_similarity,
     settled_fall,
     solved,
     warming_up,
@@ -64,6 +65,7 @@ META = Meta(
         Param("seen_little", 0.2, "of the first pass: nothing is learnt by heart, nor to three digits"),
         Param("points", 5.0, "a single low batch may hold boilerplate"),
         Param("bottomless", 100.0, "log likelihoods below zero stay within the scale they start from"),
+        Param("alike", 2e-3, "distance from -1; views of images that are told apart stay at -0.8 to -0.95"),
         Param("solved", 0.01, "nats: no class in a hundred samples is doubted"),
         Param("soon", 0.03, "share of the declared steps; warm-ups are as long, and what they reach is a start"),
         Param("worse", 10.0, "times the training loss at which validation shows a small set learnt by heart"),
@@ -81,6 +83,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
     fell = (
         _known_answer(signals, loss, params)
         or _bottomless(signals, loss, params["bottomless"])
+        or _alike(signals, loss, params["alike"])
         or _collapse(signals, loss, params["left"])
         or _solved_too_soon(signals, loss, params)
         or _features_vanish(signals, loss)
@@ -108,6 +111,12 @@ def _bottomless(signals: Signals, loss: Curve, factor: float) -> Finding | None:
     """A loss far below zero that still falls as fast as ever: its targets lie outside of what the loss allows for."""
     fall = bottomless(loss, factor) if not rewarded(signals) else None
     return _finding(signals, loss, fall, "and falls ever faster: it has no bottom") if fall is not None else None
+
+
+def _alike(signals: Signals, loss: Curve, near: float) -> Finding | None:
+    """A negative similarity at -1 to the end: whatever is compared is the same, as where features have collapsed."""
+    fall = lowest_similarity(loss, near)
+    return _finding(signals, loss, fall, "the lowest that a similarity can be: all is alike") if fall else None
 
 
 def _collapse(signals: Signals, loss: Curve, left: float) -> Finding | None:

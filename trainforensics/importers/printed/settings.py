@@ -15,6 +15,8 @@ _ANNOUNCED = {
 }
 _DOTTED = re.compile(r"^\s*([A-Za-z][\w./-]*) \.{2,}\s*(.+?)\s*$")
 _ASSIGNED = re.compile(r"^\s+([A-Z][\w &(),./]*?) = ([\d,.]+)$")
+# nanoGPT's first lines: "tokens per iteration will be: 1,024", "found vocab_size = 65 (inside data/meta.pkl)".
+_FOUND = re.compile(r"^(?:found )?(tokens per iteration|vocab_size)(?: will be)?\s?[:=] ([\d,]+)(?: \(.*\))?$")
 _FLAG = re.compile(r"(?:^|\s)--([A-Za-z][\w.-]*)[= ](?!--)(\"[^\"]*\"|'[^']*'|\S+)")
 _CALL = re.compile(r"(?:Namespace|\w*Arguments|\w*Config|\w*Args)\((.*)\)?\s*$")
 _ARGUMENT = re.compile(r"(\w+)=('[^']*'|\"[^\"]*\"|\[[^\]]*\]|[^,()]+)")
@@ -43,6 +45,8 @@ def settings_of(line: str, known: int) -> dict[str, Any]:
     if " = " in line and (found := _ASSIGNED.match(line)):
         name = found[1].strip().lower()
         return {_ANNOUNCED.get(name, found[1].strip()): _value(found[2])}
+    if found := _FOUND.match(line.rstrip()):
+        return {found[1].replace(" ", "_"): _value(found[2].replace(",", ""))}
     if line.count("--") >= 3 and len(flags := _FLAG.findall(line)) >= 3:
         return {name.replace("-", "_"): _value(value) for name, value in flags}
     if "(" in line and "=" in line and (call := _CALL.search(line)):
