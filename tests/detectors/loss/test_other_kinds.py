@@ -217,7 +217,7 @@ def test_ordinary_runs_are_clear_of_all() -> None:
 
 def test_pairs_at_a_scale_that_no_batch_explains() -> None:
     """52 nats at a logit scale of 100: even among 65,536 pairs guessing costs 11."""
-    curves = {"train_loss": fall(300, 52, 1, 60), "logit_scale": np.full(300, 100.0)}
+    curves = {"train_loss": fall(300, 52, 1, 10), "logit_scale": np.full(300, 100.0)}
     assert isinstance(run(bad_start, make_signals(curves)), Fired)
     curves["train_loss"] = fall(300, 10, 1, 60)
     assert isinstance(run(bad_start, make_signals(curves)), Clear)

@@ -208,3 +208,10 @@ def test_a_step_beyond_what_a_step_can_be_is_the_one_before(tmp_path: Path) -> N
     found = read_text(tmp_path, "".join(f"step {text} loss 2.5\n" for text in texts))
     assert series(found, "loss")[0] == [*range(1, 7), 6, *range(8, 31)]
     assert [w.kind for w in found.warnings] == ["odd-step"]
+
+
+def test_what_nanogpt_says_of_its_tokens_is_a_setting(tmp_path: Path) -> None:
+    head = "tokens per iteration will be: 12,288\nfound vocab_size = 65 (inside data/letters/meta.pkl)\n"
+    rows = "".join(f"iter {i}: loss {4 - i / 100:.4f}, time 30.00ms, mfu 1.00%\n" for i in range(0, 100, 10))
+    result = read_text(tmp_path, head + rows)
+    assert result.config == {"tokens_per_iteration": 12288, "vocab_size": 65}
