@@ -189,3 +189,14 @@ def test_a_short_stretch_counts_by_the_time_it_costs(factor: int, told: bool) ->
     pace[300:308] /= factor
     found = alarms(judge(make_signals({"tokens_per_sec": pace})))
     assert [abs((f.onset_step or 0) - 301) <= 1 for f in found] == [True] * told
+
+
+def test_padding_is_no_other_work() -> None:
+    """Three times fewer tokens that count, at steps as long as before, as where packing was switched off."""
+    pace, tokens, padding = 40_000 * noise(), np.full(N, 1000.0), np.full(N, 0.02)
+    pace[200:] /= 3
+    tokens[200:] /= 3
+    curves = [make_curve(pace, "tokens_per_sec"), make_curve(tokens, None, name="nonpad_tokens", series_id=1)]
+    assert not alarms(judge(make_signals(curves)))
+    padding[200:] = 0.68
+    assert len(alarms(judge(make_signals([*curves, make_curve(padding, "padding_fraction", series_id=2)])))) == 1

@@ -26,6 +26,7 @@ Parameters:
     slower: factor of the time per unit of work that counts.
     clock_slower: the same by the wall clock alone, which also holds the pauses of whatever shares the machine: a
         remark (low), and an alarm only from a factor of `clock_alarm` on and for steps of `clock_seconds` or more.
+    padded: growth of the share of padding that makes a slowdown a waste instead of other work.
     idle: median GPU utilisation in percent below which a remark is made.
 """
 
@@ -50,6 +51,7 @@ META = Meta(
         Param("clock_slower", 1.8, "wall times of a healthy log on a shared machine drift by half"),
         Param("clock_alarm", 2.5, "steps of milliseconds on a busy machine slow down to half their pace and more"),
         Param("clock_seconds", 0.2, "shorter steps are at the mercy of whatever else the machine does"),
+        Param("padded", 0.2, "more of the batch that is padding; sorting by length moves it by less"),
         Param("idle", 30.0, "practitioners look for a bottleneck outside the device below a third"),
     ),
 )
@@ -71,7 +73,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
         bar = params["clock_slower" if pace.basis == "clock" else "slower"]
         slow = [s for s in slowdowns(pace) if s.factor >= bar]
         if slow:
-            found = tuple(_finding(signals, pace, s, known, _doubtful(pace, s, params)) for s in slow[:3])
+            found = tuple(_finding(signals, pace, s, known, params) for s in slow[:3])
             return Fired((*found, idle) if idle is not None else found)
     return Fired((idle,)) if idle is not None else Clear()
 
@@ -81,7 +83,7 @@ def _doubtful(pace: Pace, slow: Slowdown, params: Params) -> bool:
     return pace.basis == "clock" and (quick or slow.factor < params["clock_alarm"])
 
 
-def _finding(signals: Signals, pace: Pace, slow: Slowdown, known: tuple[Pace, ...], doubtful: bool) -> Finding:
+def _finding(signals: Signals, pace: Pace, slow: Slowdown, known: tuple[Pace, ...], params: Params) -> Finding:
     step = pace.curve.step
     onset, end = int(step[slow.onset]), int(step[slow.end])
     name = pace.logged.name
@@ -91,13 +93,14 @@ def _finding(signals: Signals, pace: Pace, slow: Slowdown, known: tuple[Pace, ..
         *_beside(signals, onset, end),
     )
     agree = [p.logged.name for p in known if p is not pace and _agrees(p, onset, end)]
-    why = _explained(signals, onset, end, pace.curve.cadence)
+    padded = _padded(signals, onset, end, params["padded"])
+    why = "" if padded else _explained(signals, onset, end, pace.curve.cadence)
     how = f"drifts from {slow.before:.4g} to {slow.since:.4g}"
     if not slow.gradual:
         how = f"is {slow.since:.4g} instead of {slow.before:.4g}"
     text = f"From step {onset} on {name} {how}: work takes {slow.factor:.3g} times as long"
     text += f"; {' and '.join(agree)} agree{'s' if len(agree) == 1 else ''}" if agree else ""
-    text += f", while {why} changes." if why else "."
+    text += f", while {why} changes." if why else ": of what is computed more is padding." if padded else "."
     sure = 0.6 + 0.01 * min(slow.z, 15.0) + (0.1 if slow.factor > 1.5 else 0.0) + (0.05 if agree else 0.0)
     sure -= 0.15 if pace.basis == "clock" else 0.0
     return Finding(
@@ -108,7 +111,7 @@ def _finding(signals: Signals, pace: Pace, slow: Slowdown, known: tuple[Pace, ..
         onset_interval=(int(step[max(slow.onset - 1, 0)]), onset),
         confidence=round(min(0.95, sure), 2),
         summary=text,
-        severity="low" if why or doubtful else None,
+        severity="low" if why or _doubtful(pace, slow, params) else None,
         segment=int(pace.curve.segment[slow.onset]),
         end_step=None if slow.lasting else end,
         recovery="unrecovered" if slow.lasting else "recovered",
@@ -152,6 +155,16 @@ def _explained(signals: Signals, onset: int, end: int, cadence: int) -> str:
             if len(before) > 1 and len(since) and abs(np.median(since) / np.median(before) - 1) > 0.1:
                 return curve.name
     return ""
+
+
+def _padded(signals: Signals, onset: int, end: int, share: float) -> bool:
+    """Whether padding grew by a share of all tokens with it: work that is slower for nothing."""
+    for curve in (logged.only_finite() for logged in signals.curves("padding_fraction")):
+        scale = 100.0 if len(curve) and curve.value.max() > 1 else 1.0
+        before, since = curve.value[curve.step < onset], curve.value[(curve.step >= onset) & (curve.step <= end)]
+        if len(before) and len(since) and np.median(since) - np.median(before[-64:]) > scale * share:
+            return True
+    return False
 
 
 def _idle(signals: Signals, percent: float) -> Finding | None:
