@@ -54,8 +54,8 @@ def planned_steps(signals: Signals, *surest: str) -> tuple[int, ...]:
 
 
 def untrained_loss(signals: Signals) -> float | None:
-    """Cross-entropy of guessing at random, ln V; where only tokens are known the bound for the largest vocabularies, where
-    pairs are told apart at a logged scale that for the largest batches.
+    """Cross-entropy of guessing at random, ln V; a bound where only tokens are known (for the largest vocabularies) or
+    where pairs are told apart at a logged scale (for the largest batches).
 
     None for a loss that is no mean cross-entropy, as its name says.
     """
