@@ -179,6 +179,10 @@ def test_names_of_common_trainers(name: str, role: str | None) -> None:
         ("loss_rank3", RoleMatch("train_loss", rank=3)),
         ("loss/rank_3", RoleMatch("train_loss", rank=3)),
         ("loss_dp3", RoleMatch("train_loss", rank=3)),
+        ("allreduce_wait_ms_rank2", RoleMatch("barrier_wait", rank=2)),
+        ("local_grad_norm/rank3", RoleMatch("grad_norm", rank=3)),
+        ("training_batch_wer", RoleMatch()),
+        ("train/metrics/mAP50(B)", RoleMatch("val_metric")),
         ("perf/step_time_rank12", RoleMatch("step_time", rank=12)),
         ("system.gpu.3.temp", RoleMatch("gpu_temperature", rank=3)),
         ("grad_norm/h.0.attn", RoleMatch("grad_norm", layer="h.0.attn")),
@@ -294,6 +298,12 @@ def test_what_the_user_unmaps_stays_unmapped() -> None:
         (("train", "val", "test"), {}),
         (("recon", "val_recon"), {"recon": "train_loss", "val_recon": "val_loss"}),
         (("loss", "recon"), {"loss": "train_loss"}),
+        (("G", "D", "GP"), {"G": "train_loss"}),
+        (("G", "lr"), {"lr": "learning_rate"}),
+        (("G_GAN", "G_L1", "D_real"), {"G_L1": "train_loss"}),
+        (("critic_loss", "actor_loss"), {"critic_loss": "train_loss"}),
+        (("critic_loss", "reward"), {"reward": "reward"}),
+        (("fitness_mean", "fitness_best", "fitness_std"), {"fitness_mean": "reward"}),
     ],
 )
 def test_names_that_mean_a_loss_where_no_other_does(names: tuple[str, ...], known: dict[str, str]) -> None:
