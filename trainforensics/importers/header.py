@@ -171,7 +171,7 @@ def _names_by_place(rows: Sequence[Sequence[str]], name: str, options: Mapping[s
     for at, said in enumerate(_COUNTED[-counts:] if counts else ()):
         names[at] = names[at] if names[at] in options else said
     measured = [i for i, column in enumerate(columns) if i >= counts and not all(map(float.is_integer, column))]
-    called = PurePath(name).stem if counts == len(_COUNTED) else _called(name)
+    called = PurePath(name).stem if counts == len(_COUNTED) else named_after(name)
     if measured and called and not mapped:
         names[measured[0]] = called
     return names
@@ -183,7 +183,7 @@ def _counts(column: Sequence[float]) -> bool:
     return len(apart) == 1 and min(apart) > 0 and all(map(float.is_integer, column))
 
 
-def _called(name: str) -> str:
+def named_after(name: str) -> str:
     """What a file's name says that it holds ("train_losses.csv": train_loss), "" if it says nothing of the kind."""
     words = [_PLURALS.get(word, word) for word in re.findall(r"[a-z]+", PurePath(name).stem.lower())]
     said = "_".join(word for word in words if word not in _FILE_WORDS)
