@@ -182,6 +182,8 @@ def test_names_of_common_trainers(name: str, role: str | None) -> None:
         ("allreduce_wait_ms_rank2", RoleMatch("barrier_wait", rank=2)),
         ("local_grad_norm/rank3", RoleMatch("grad_norm", rank=3)),
         ("training_batch_wer", RoleMatch()),
+        ("sparsity", RoleMatch()),
+        ("activation_sparsity/layer_3", RoleMatch("dead_fraction", layer="layer_3")),
         ("train/metrics/mAP50(B)", RoleMatch("val_metric")),
         ("perf/step_time_rank12", RoleMatch("step_time", rank=12)),
         ("system.gpu.3.temp", RoleMatch("gpu_temperature", rank=3)),

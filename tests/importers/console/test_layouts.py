@@ -103,6 +103,20 @@ LOGS: dict[str, tuple[str, Axis, Series]] = {
         {"loss": [(1, 8.5), (2, 7.5)], "val/Tone/F1 micro": [(1, 0.1), (2, 0.2)],
          "val/Tone/F1 macro": [(1, 0.15), (2, 0.25)], "val/Tune/Acc": [(1, 0.61), (2, 0.62)]},
     ),
+    "rates behind their numbers": (
+        "".join(f"Epoch[0] Batch [{i}0]\tSpeed: 1{i}.5 samples/sec 2{i}.5 tokens/sec 1.5 updates/sec\tloss={i}.5\n"
+                for i in (1, 2)),
+        Axis("Batch", "step"),
+        {"Speed": [(10, 11.5), (20, 12.5)], "tokens/sec": [(10, 21.5), (20, 22.5)],
+         "updates/sec": [(10, 1.5), (20, 1.5)], "loss": [(10, 1.5), (20, 2.5)]},
+    ),
+    "evaluations of two sets at one step": (
+        " iteration 90/ 90 | lm loss: 5.5E+00 |\n"
+        " validation loss at iteration 90 on 32-sample draw from validation set | lm loss value: 4.5E+00 |\n"
+        " validation loss at iteration 90 on 32-sample draw from test set | lm loss value: 6.5E+00 |\n",
+        Axis("iteration", "step"),
+        {"lm loss": [(90, 5.5)], "val/lm loss value": [(90, 4.5)], "test/lm loss value": [(90, 6.5)]},
+    ),
     "parts of a loss under its row": (
         "".join(f"iter: {i}0 / 90, total loss: {i}.5\n >>> rpn_box: 0.{i}5\n >>> lr: 0.001000\n" for i in (1, 2, 3)),
         Axis("iter", "step"),

@@ -312,7 +312,7 @@ def _says_result(name: str) -> bool:
 
 
 def _first_value(items: Sequence[Item]) -> int:
-    return next((item.start for item in items if item.kind == "value"), items[-1].start)
+    return next((item.start for item in items if item.kind == "value" and not item.skipped), items[-1].start)
 
 
 def _dictionary(line: str, start: int) -> tuple[int, int] | None:
