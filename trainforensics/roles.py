@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -25,6 +25,7 @@ _UNIT = re.compile(
 _SUFFIX_UNIT = re.compile(r"\s+in\s+\w+$")
 _NORM_ORDER = re.compile(r"(?<=_)(\d)\.0(?=_)")
 _BARE_GRADIENTS = frozenset({"grad", "gradient"})  # a norm, where no other name says so
+_CRITICS_LOSS = frozenset({("critic", "loss"), ("loss", "critic"), ("qf", "loss"), ("train", "critic", "loss")})
 _WINDOW = re.compile(r"\s[(\[](?:last|past|over)\s\d+[^)\]]*[)\]]")  # "reward (last 10 episodes)"
 _POSSESSIVE = re.compile(r"(?<=\w)'s(?= )")  # "valid_1's auc"
 _GBDT_NORM = re.compile(r"'s (l[12])$")  # LightGBM's errors of a regression
@@ -139,6 +140,7 @@ class _Name:
     expert: int | None = None
     layer: list[_Token] = field(default_factory=list)
     val: bool = False
+    trained: set[int] = field(default_factory=set)  # the path components that say "train"
 
 
 def resolve(name: str, extra: Mapping[str, str] | None = None) -> RoleMatch:
@@ -177,7 +179,8 @@ def resolve_all(names: Iterable[str], extra: Mapping[str, str] | None = None) ->
     free = [name for name in decided if not any(is_named(key, name) for key in extra or {})]
     if not {"train_loss", "reward"} & {match.role for match in decided.values()}:
         unmapped = [name for name in free if decided[name] == RoleMatch()]
-        decided |= {name: RoleMatch("train_loss", weak=True) for name in _plainest_loss(unmapped)}
+        standing_in = _plainest_loss(unmapped) or _gans_generator(unmapped) or _critics_loss(unmapped)
+        decided |= {name: RoleMatch("train_loss", weak=True) for name in standing_in}
         if not {"train_loss", "val_loss", "val_metric"} & {match.role for match in decided.values()}:
             decided |= _bare_pair(unmapped)
     if not any(match.role == "grad_norm" for match in decided.values()):
@@ -201,6 +204,18 @@ def _plainest_loss(names: Iterable[str]) -> list[str]:
             further = [word for word in words if word not in LOSS_WORDS | _table().neutral]
             ranked.append((("loss" not in words, len(further)), name))
     return [min(ranked, key=lambda item: item[0])[1]] if ranked else []
+
+
+def _gans_generator(names: Iterable[str]) -> list[str]:
+    """The loss that is called "G" beside a "D"; none, or one."""
+    found = {name.lower(): name for name in names}
+    return [found["g"]] if {"g", "d"} <= found.keys() else []
+
+
+def _critics_loss(names: Iterable[str]) -> list[str]:
+    """What learning from recorded transitions minimises where no reward is logged: the critic's loss; none, or one."""
+    found = [name for name in names if tuple(token.word for token in _cut(name)) in _CRITICS_LOSS]
+    return found if len(found) == 1 else []
 
 
 def _bare_pair(names: Iterable[str]) -> dict[str, RoleMatch]:
@@ -366,11 +381,13 @@ def _set_aside(tokens: list[_Token]) -> _Name:
         elif number is not None and word in _LAYER_MARKS:
             name.layer += tokens[at : at + 2]
             taken = 2
-        elif _LAYER.fullmatch(word) and not (word in {"l1", "l2"} and following and following.word in _NORM_WORDS):
+        elif _LAYER.fullmatch(word) and not (word in {"l1", "l2"} and _tells_a_norm(tokens, at)):
             name.layer.append(token)
         elif word in table.val:
             name.val = True
-        elif word not in table.train:
+        elif word in table.train:
+            name.trained.add(token.component)
+        else:
             name.tokens.append(replace(token, word="expert") if word == "experts" else token)
         at += taken
     words = [token.word for token in name.tokens]
@@ -384,6 +401,12 @@ def _set_aside(tokens: list[_Token]) -> _Name:
         if what.component == which.component and what.word not in _BEFORE_RANK:
             name.tokens[-2:] = [which, what]
     return name
+
+
+def _tells_a_norm(tokens: Sequence[_Token], at: int) -> bool:
+    """Whether "l1" or "l2" at a place is a norm and no layer: "l2_norm", "G_L1"."""
+    norm = at + 1 < len(tokens) and tokens[at + 1].word in _NORM_WORDS
+    return norm or (at > 0 and tokens[at - 1].word == "g")
 
 
 def _keep_device(name: _Name, token: _Token) -> None:
@@ -407,7 +430,7 @@ def _by_windows(name: _Name) -> RoleMatch:
     """The role of a name without validation words."""
     table = _table()
     for key, run, rest in _windows(name.tokens):
-        if key in table.always:
+        if key in table.always and name.trained.isdisjoint(token.component for token in run):  # "train-WER"
             return RoleMatch("val_metric", domain=_join([t for t in rest if t.word not in table.neutral]))
         rules = sorted(table.by_name.get(key, ()), key=lambda rule: key not in rule.needs_expert)
         for rule in rules:

@@ -102,6 +102,23 @@ def test_numbers_are_what_the_file_is_called(name: str, tmp_path: Path) -> None:
     assert [(w.kind, f"step, {called}, column_3" in w.message) for w in found.warnings] == [("no-header", True)]
 
 
+@pytest.mark.parametrize("name", ["critic_loss", "temperature", "time_step"])
+def test_an_epoch_a_step_and_the_metric_that_the_file_is_called_after(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path / f"{name}.csv", "".join(f"{i},{i * 250},{7.5 - i / 4}\n" for i in range(1, 13)))
+    assert sniff(table, path) > 0.3
+    found = read(table, path)
+    assert found.axis == Axis("step", "step")
+    assert found.series[name].number_steps == [i * 250 for i in range(1, 13)]
+    assert found.series["epoch"].numbers.tolist() == list(range(1, 13))
+
+
+def test_files_of_one_metric_each_are_one_run(tmp_path: Path) -> None:
+    for name in ("critic_loss", "alpha", "environment"):
+        write(tmp_path / f"{name}.csv", "".join(f"{i},{i * 250},{7.5 - i / 4}\n" for i in range(1, 13)))
+    (run,) = discover([tmp_path]).candidates
+    assert [source.format for source in run.sources] == ["table"] * 3
+
+
 def test_tensors_without_a_header(tmp_path: Path) -> None:
     rows = "".join(f'"tensor({i}.5, grad_fn=<A>)","tensor(0.25, grad_fn=<B>)"\n' for i in range(12))
     found = read(table, write(tmp_path / "losses.csv", rows))

@@ -9,7 +9,7 @@ import csv
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import PurePath
 
 from trainforensics import roles
@@ -21,7 +21,7 @@ _DELIMITERS = (",", "\t", ";", "|")
 _LINES = 60
 _MOST_ABOVE = 50
 _FEWEST_ROWS = 8  # of a table without header: fewer numbers may be anything
-_COUNTED = "step"
+_COUNTED = ("epoch", "step")  # numbers that rise by the same in every row
 NAMELESS = "column_"  # what a column without a name is called, with its number behind
 _COMMENTS = ("#", "%")
 _LIST = re.compile(r"\s*\[([-+.\d][^\[\]{}\"]*)\]?\s*$")  # one JSON array of numbers, perhaps cut off
@@ -160,24 +160,30 @@ def _without_header(lines: Sequence[str], above: int, name: str, options: Mappin
 
 
 def _names_by_place(rows: Sequence[Sequence[str]], name: str, options: Mapping[str, str]) -> list[str]:
-    """`column_1` ..., but a leading count is the step, and the first measured column is called as the file is."""
+    """`column_1` ..., but leading counts are the step, or the epoch and the step, and the first measured column is
+    called as the file is. A file of an epoch, a step and one number a row holds the metric that it is called after.
+    """
     names = [f"{NAMELESS}{i + 1}" for i in range(len(rows[0]))]
     mapped = any(name in options for name in names)
     columns = [[read_text(cell)[0] for cell in column] for column in zip(*rows, strict=True)]
-    first = columns[0]
-    apart = {after - before for before, after in pairwise(first)}
-    counts = len(columns) > 1 and len(apart) == 1 and min(apart) > 0 and all(value.is_integer() for value in first)
-    if counts and names[0] not in options:
-        names[0] = _COUNTED
-    measured = [i for i, column in enumerate(columns) if not all(value.is_integer() for value in column)]
-    measured = [i for i in measured if names[i] != _COUNTED]
-    called = _called(name)
+    counts = len(list(takewhile(_counts, columns[:-1])))
+    counts = 1 if counts and len(columns) != len(_COUNTED) + 1 else counts
+    for at, said in enumerate(_COUNTED[-counts:] if counts else ()):
+        names[at] = names[at] if names[at] in options else said
+    measured = [i for i, column in enumerate(columns) if i >= counts and not all(map(float.is_integer, column))]
+    called = PurePath(name).stem if counts == len(_COUNTED) else named_after(name)
     if measured and called and not mapped:
         names[measured[0]] = called
     return names
 
 
-def _called(name: str) -> str:
+def _counts(column: Sequence[float]) -> bool:
+    """Whether whole numbers rise by the same from row to row."""
+    apart = {after - before for before, after in pairwise(column)}
+    return len(apart) == 1 and min(apart) > 0 and all(map(float.is_integer, column))
+
+
+def named_after(name: str) -> str:
     """What a file's name says that it holds ("train_losses.csv": train_loss), "" if it says nothing of the kind."""
     words = [_PLURALS.get(word, word) for word in re.findall(r"[a-z]+", PurePath(name).stem.lower())]
     said = "_".join(word for word in words if word not in _FILE_WORDS)

@@ -101,7 +101,8 @@ def _confidence(header: Sequence[str], options: Mapping[str, str]) -> float:
 def _confidence_without_header(header: Sequence[str], options: Mapping[str, str]) -> float:
     """Numbers alone may be anything: the file's name or the user says that a column is a metric."""
     said = [name for name in header if name in options or not name.startswith(NAMELESS)]
-    return 0.4 if any(roles.resolve(name, options).role for name in said) else 0.0
+    counted = {"epoch", "step"} < set(said)  # no other numbers stand so
+    return 0.4 if counted or any(roles.resolve(name, options).role for name in said) else 0.0
 
 
 def _metric(name: str) -> str:

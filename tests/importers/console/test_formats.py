@@ -152,7 +152,7 @@ def test_lines(name: str, tmp_path: Path) -> None:
 
 def test_of_two_counts_the_one_that_rises(tmp_path: Path) -> None:
     text = "".join(f"Episode {i}0\tAvg: {loss}\tSteps:  {900 - i}  Secs:  13\n" for i, loss in enumerate(LOSSES))
-    assert_steps(read_text(tmp_path, text), "Avg", BY_TEN)
+    assert_steps(read_text(tmp_path, text), "Avg reward", BY_TEN)
 
 
 @pytest.mark.parametrize("line", ["Train loss {i} {loss} Grad Norm 0.5 1.20s/it", "{i}:\t{loss}"])

@@ -71,3 +71,10 @@ def test_episodes_count_where_nothing_else_does() -> None:
     rows = [{"episode": float(i), "reward": 1.0, "timestep": 100.0 * i} for i in range(1, 5)]
     assert chosen(rows) == ("timestep", [100, 200, 300, 400])
     assert chosen([{"episode": row["episode"], "reward": 1.0} for row in rows]) == ("episode", [1, 2, 3, 4])
+
+
+def test_rounds_and_generations_count_where_each_row_is_one() -> None:
+    rows = [{"generation": float(i), "fitness_mean": i / 8, "fitness_std": 0.5} for i in range(1, 9)]
+    assert chosen(rows) == ("generation", list(range(1, 9)))
+    assert chosen([{"round": float(i // 4), "accuracy": i / 8} for i in range(12)])[0] == "row"
+    assert chosen([{"epoch": float(i), "round": float(i // 2), "loss": i / 8} for i in range(8)])[0] == "epoch"

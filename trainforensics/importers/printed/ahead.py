@@ -28,6 +28,14 @@ class Ahead:
         """Whether fewer lines than are looked at follow the one of a number."""
         return number - self.first > len(self.lines) - TRIED
 
+    def after(self, number: int) -> str:
+        """The line behind the one of a number."""
+        return next(self._from(number + 1), "")
+
+    def begin_so(self, lead: str, number: int) -> int:
+        """How many lines from the one of a number on begin with a text."""
+        return sum(line.startswith(lead) for line in self._from(number))
+
     def recurs(self, shape: Shape, number: int, enough: int = ENOUGH, *, far: bool = False) -> bool:
         """Whether lines of a shape follow the one of a number, and their count rises; `far`: to the block's end."""
         place = shape.step or shape.inner or shape.epoch

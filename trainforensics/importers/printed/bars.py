@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from trainforensics.importers.printed.items import trust_of
-from trainforensics.importers.printed.tokens import count_of, prefix_of
+from trainforensics.importers.printed.tokens import NUMBER, count_of, prefix_of
 from trainforensics.importers.printed.wordings import other_words
 from trainforensics.importers.rows.axes import says_validation
 
@@ -14,12 +14,12 @@ from trainforensics.importers.rows.axes import says_validation
 PLAIN_BAR = re.compile(r"\s*\d{1,3}%\|[^|]*\|\s*(\d+)/(\d+)\s*\[[\d:<, ?.]*(?:it/s|s/it)\]\s*$")
 _TAIL = re.compile(
     r"\|[^|]*\|\s*(?P<n>\d+(?:\.\d+)?[kMG]?)/(?P<total>\d+(?:\.\d+)?[kMG]?)\s*"
-    r"\[(?:[\d:?.<, dayshm]*)(?:,?\s*(?P<rate>[\d.?]*\s*[A-Za-z]+/[A-Za-z]+)(?=[,\]]|\s*$))?"
+    r"\[(?:[\d:?.<, dayshm]*)(?![A-Za-z]*/)(?:,?\s*(?P<rate>[\d.?]*\s*[A-Za-z]+/[A-Za-z]+)(?=[,\]]|\s*$))?"
     r"(?P<rest>[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*)(?:\]|$)"
 )
 # A word in brackets belongs to it: "Epoch 1/30 [train]:", "(valid: 9 ):".
 _DESCRIPTION = re.compile(
-    r"(?:^|[\])}]|\s{2,})(?P<text>(?:\[[^\W\d][\w ]*\]|\([^\W\d][\w :]*\)|[^\])}{]){0,120}?)\s*\d{1,3}$"
+    r"(?:^|[\])}]|\s{2,})(?P<text>(?:\[[^\W\d][\w /]*\]|\([^\W\d][\w :]*\)|[^\])}{]){0,120}?)\s*\d{1,3}$"
 )
 _STEP_UNITS = re.compile(
     r"(?:\?|[\d.]+)?\s*(?:(?:it|steps?|batch(?:es)?|ba|iter|b|updates?|epochs?)/s|s/(?:it|steps?|batch(?:es)?|ba|iter|b|updates?|epochs?))$"
@@ -37,7 +37,10 @@ _HELD_OUT = re.compile(r"\b(?:val|valid|validat\w*|eval|evaluat\w*|test|testing|
 _NO_TRAINING = re.compile(
     r"\b(?:load|download|shard|map\b|token|filter|generat|process|preprocess|cach|copy|convert|prepar)", re.IGNORECASE
 )
-_METRIC = re.compile(r"[A-Za-z_]\w*\W{1,8}(?:[-+]?\d*\.\d|nan\b|inf\b)", re.IGNORECASE)
+_METRIC = re.compile(r"[A-Za-z_]\w*[^\w@]{1,8}(?:[-+]?\d*\.\d|nan\b|inf\b)", re.IGNORECASE)
+_BETWEEN_BARS = re.compile(r"(?:^|\|)\s*[A-Za-z_]\w* (?:[-+]?\d*\.\d|nan\b|inf\b)", re.IGNORECASE)
+# Names with numbers right behind a bar, as its postfix is: "...]G: 0.5 | D: 0.25".
+GLUED = re.compile(rf"(?:[A-Za-z]\w*: {NUMBER}(?: \| |\s*$)){{2,}}")
 _NAMED = re.compile(r"([A-Za-z_][\w/]*)\s?[=:]")
 _SUFFIX = {"k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 
@@ -57,6 +60,11 @@ class Bar:
     held_out: bool = False
     postfix: str = ""
     percent: int = 0
+
+    @property
+    def says_numbers(self) -> bool:
+        """Whether its postfix may name numbers: "loss=0.5", "loss: 0.5", "Loss 0.5 | LR 0.1"."""
+        return "=" in self.postfix or ":" in self.postfix or _BETWEEN_BARS.search(self.postfix) is not None
 
 
 def find_bar(line: str, at: int) -> Bar | None:

@@ -62,6 +62,7 @@ _COUNTED_BEFORE = re.compile(r"^(?:time)?steps? with (?=.)", re.IGNORECASE)  # "
 _LONGEST_NAME = 72
 _ATTACHED_UNIT = re.compile(r"[A-Za-zµ%/]+(?=[\s,|;)\]}]|$)(?!=)")
 _RATE_BEHIND = re.compile(r"\s*[A-Za-z]+/s(?:ec(?:ond)?)?\b")  # "loss = 4.90 (9194.0 examples/sec; 0.014 sec/batch)"
+_RATE_BETWEEN = re.compile(r"\s?\w+/s(?:ec)?\s+")  # "12.5 samples/sec 250.5 tokens/sec": each behind its number
 _UNIT_BEHIND = re.compile(r"%?\s*([A-Za-z][\w/%]*(?: [A-Za-z/][\w/]*){0,2})(?=\s*(?:[|,;\t]|$))")
 _IN_NAME, _NAME_CLOSES = re.compile(r"\w \([A-Za-z][A-Za-z ]*$"), re.compile(r"\)\s?[:=]")  # "reward (last 10): 2.5"
 _NORM = re.compile(r"(?:(?<=\s)|^)\|{1,2}\w+\|{1,2}$")  # "|g|=0.5"
@@ -118,6 +119,10 @@ def find_items(line: str, start: int, end: int) -> list[Item] | int:
         if listed and "," in gap and _IN_LIST.match(gap):
             index += 1
             item.name, item.said = f"{listed}/{index}", True
+            continue
+        rate = _RATE_BETWEEN.fullmatch(gap) and _RATE_BEHIND.match(line, item.end, end)
+        if rate and len(items) > 1:
+            item.name, item.said, item.name_start = rate[0].strip(), True, item.start
             continue
         _name_item(item, gap, token.start() - len(gap), first=len(items) == 1)
         opened = item.said and gap.rstrip().endswith(("[", "(")) and item.name

@@ -26,6 +26,9 @@ _SPLIT_LEAD = re.compile(r"(\w+) (?=\S*/)")  # "Train loss/train/total"
 _TAGGED = re.compile(r"\w+[_\d]\w*")
 TRAIN = re.compile(r"train", re.IGNORECASE)
 _INFERENCE = re.compile(r"(?:infer(?:ence)?|eval(?:uation)?|validation|test)(?:[ _]time)?", re.IGNORECASE)
+_BEST = re.compile(r"(?:val/)?(?:[Bb]est|BEST)(?![a-z])")
+_EPISODES = frozenset({"episode", "episodes"})
+_BARE_AVERAGES = frozenset({"avg", "avg.", "average", "mean"})
 _CLUSTERED = frozenset({"nmi", "ari"})
 _LOGGER = re.compile(r"[a-z_][\w.]*(?<!ing)(?<!ed)")
 _OF_LOSSES = re.compile(r"\s*(loss|losses)\b\W*", re.IGNORECASE)
@@ -47,6 +50,8 @@ def name_items(line: str, items: Sequence[Item], start: int, header: str, *, tru
     _part_splits(items)
     _carry_splits(items)
     _part_evaluations(items)
+    _leave_best(items)
+    _name_returns(items)
 
 
 def is_count(name: str) -> bool:
@@ -113,8 +118,10 @@ def _uncover_count(line: str, first: Item) -> None:
 def _name_count_of_result(items: Sequence[Item]) -> None:
     """Name the numbers of "Train loss 5 0.25" and "5: 0.25"."""
     count, result = items[:2]
-    result.name, result.said = count.name or "loss", True
-    count.name, count.said, count.name_start = "iteration", True, count.start
+    counts = is_count(count.name)
+    result.name, result.said = "loss" if counts else count.name or "loss", True
+    if not counts:
+        count.name, count.said, count.name_start = "iteration", True, count.start
 
 
 def _name_counts(line: str, items: Sequence[Item], start: int, header: str) -> None:
@@ -228,6 +235,25 @@ def _carry_splits(items: Sequence[Item]) -> None:
         elif held_out and (name in seen or (own and (roles.resolve(name).role in RESULT_ROLES or is_score(name)))):
             item.held_out, item.name = True, (carried := f"val/{name}")
         seen.add(name)
+
+
+def _leave_best(items: Sequence[Item]) -> None:
+    """The best so far, beside what it is the best of, belongs to a row before: "Avg: 2.5 BestAvg: 3.5"."""
+    names = [item.name.lower() for item in items if not _BEST.match(item.name)]
+    for item in items:
+        if (found := _BEST.match(item.name)) is not None:
+            of = item.name[found.end() :].lower().strip("_ /")
+            item.skipped |= any(name.endswith(of) if of else says_validation(name) for name in names)
+
+
+def _name_returns(items: Sequence[Item]) -> None:
+    """A bare average in a line that counts episodes is of their returns: "Episode 100   Avg: -250.5"."""
+    known = any(roles.resolve(item.name).role == "reward" for item in items)
+    if known or not any(item.name.lower() in _EPISODES for item in items):
+        return
+    for item in items:
+        if item.name.lower() in _BARE_AVERAGES:
+            item.name = f"{item.name} reward"
 
 
 def _part_evaluations(items: Sequence[Item]) -> None:

@@ -20,6 +20,7 @@ from trainforensics.model import ReadWarning
 _Ints = NDArray[np.int64]
 _MOST_ENGINES = 4  # that print the same names at every step
 _REGULAR = 0.8
+_LARGEST_RATE = 10.0  # that a learning rate may be; what is larger and called a rate counts samples a second
 
 
 @dataclass(slots=True)
@@ -35,6 +36,7 @@ class Collector:
     _bad: int = 0
     _example: str = ""
     _far: int = 0
+    _throughputs: set[str] = field(default_factory=set)  # what is called a rate and is none of learning
     _cadence: dict[int, tuple[int, int]] = field(default_factory=dict)  # by shape: the last step, and how far apart
 
     def take(self, shapes: Sequence[Shape]) -> Iterator[Points]:
@@ -89,6 +91,14 @@ class Collector:
         before = np.searchsorted(near, np.arange(len(number)), side="right") - 1
         return number[near[np.maximum(before, 0)]].astype(np.int64)
 
+    def _label(self, name: str, value: NDArray[np.float64]) -> str:
+        """The name of a series, with its unit where it is called a mere rate and its first values are throughputs."""
+        if name.lower().removeprefix("global").strip("_ ") != "rate":
+            return name
+        if np.any(value > _LARGEST_RATE):
+            self._throughputs.add(name)
+        return f"{name} per sec" if name in self._throughputs else name
+
     def _of(self, shape: Shape) -> Iterator[Points]:
         columns = list(zip(*shape.rows, strict=True))
         seq = np.array(shape.seqs, np.int64)
@@ -106,8 +116,8 @@ class Collector:
             )
         groups = _groups(step, ranks if self.ranked else None, shape.stated)
         for group, name in shape.values:
-            label = shape.label(name)
             value, state, bad = numbers(columns[group - 1])
+            label = self._label(shape.label(name), value)
             self._bad += len(bad)
             self._example = self._example or (f"{name} {bad[0]}" if bad else "")
             for rank, engine, rows in groups:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any
 
 from trainforensics.importers.base import Config, Record, Source, naive_times
+from trainforensics.importers.header import named_after
 from trainforensics.importers.printed.ahead import ENOUGH_BARE, Ahead
-from trainforensics.importers.printed.bars import PLAIN_BAR, Bar, endless_bar, find_bar, worded_bar
+from trainforensics.importers.printed.bars import GLUED, PLAIN_BAR, Bar, endless_bar, find_bar, worded_bar
 from trainforensics.importers.printed.clock import Clock, is_global
 from trainforensics.importers.printed.happenings import Happenings
 from trainforensics.importers.printed.pace import Order, Pace
@@ -38,8 +39,8 @@ _HINT = re.compile(
     r"(?:step|iter|ation|epoch|episode|batch|update|\bs|train|test|val|ba|it|\bup\.)s?['\"]?(?:\([a-z]+\))?[\s:=\[(#]{0,6}\d"
     r"|(?:loss|acc|ppl|perplexity|bp[bc]|score|reward|norm|error|mse|nll|entropy|cost|psnr|ssim|bleu|dice|@\d"
     r"|\b(?:m?iou|map|f1|top-?\d|rank-\d|auc|recall|precision|ndcg|mrr|wer|cer|fid|rmse)\b)\w*['\"]?[\s:=(\[]{1,6}['\"]?[-+\d.ni]"
-    r"|\b(?:round|gen|generation|tick)\s?[:=]?\s*\d|^\s*\[\d+[\],]|^\s*\d+:\s+[-+\d.]|[a-z_)]\s?[:=]\s?[-+]?\d.*[a-z_)]\s?[:=]\s?[-+]?\d"
-    r"|\{'[\w/. -]+':\s|\bval/[\w/]+(?:: |=)|/s(?:ec)?: \d+\.\d"
+    r"|\b(?:round|gen|generation|tick)\s?[:=]?\s*\d|^\s*\[\d+[\],]|^\s*\d+:?\s+[-+\d.]|[a-z_)]\s?[:=]\s?[-+]?\d.*[a-z_)]\s?[:=]\s?[-+]?\d"
+    r"|\{'[\w/. -]+':\s|\bval/[\w/]+(?:: |=)|\bepoch time: \d|/s(?:ec)?: \d+\.\d"
 )
 # What lines of unknown names hold if they are records: "gd step 5 |", "it   20  total", "i=5 ", "| Steps = 100".
 _COUNTS = re.compile(
@@ -48,10 +49,13 @@ _COUNTS = re.compile(
 )
 _SUMMARY_BEGINS = re.compile(r"\*{3,}\s*(?:train|eval|predict|test) metrics")
 _OPEN_DICTIONARY = re.compile(r"\{['\"][\w/ .@-]+['\"]:\s[^{}]*,\s*$")
+_MEMBER = re.compile(r"(\s*['\"][\w/ .@-]+['\"]:)\s['\"]?(?:[-+]?[\d.]|nan|inf|NaN|Inf)")  # alone on a line
 _LABELLED = re.compile(r"\s*[^\s\d:][^:]{0,60}:\s+[-+]?\d")
+_GOES_ON = re.compile(r"\s*>{2,}\s+\w[\w /]*: [-+]?\d")  # ">>> loss_box: 0.5" under a row
 _LONGEST_DICTIONARY = 100  # lines
 _SUMMARY_LINE = re.compile(r"\s+\w+\s+=\s")
 _LONGEST_LEAD = 120  # of what stands before a record
+_LOGS = frozenset({".log", ".out"})
 _NOT_RECORDS = ("wandb:", "Averaged stats")
 _CONTINUED = re.compile(r"Continuing training from global step (\d+)")
 _LONGEST_IDLE = 400
@@ -110,6 +114,7 @@ class Reader:
     _stated: int = -1  # the line of the last record that stated its step
     _open: list[str] = field(default_factory=list)  # the lines of a printed dictionary that is not closed yet
     _open_at: int = -1  # the number of the first of them
+    _members: set[str] = field(default_factory=set)  # first lines of dictionaries that come again, to the colon
     _in_summary: bool = False
     _repeated: bool = False  # the next record was printed before
     _lines: Ahead = field(default_factory=Ahead)  # of the block
@@ -142,7 +147,7 @@ class Reader:
                     break
             else:
                 if self._latest is not None:
-                    self._catch_up()
+                    self._catch_up(number - 1)
                     self._stated = number - 1
                 if self._idle and self._is_idle(whole):
                     continue
@@ -166,7 +171,7 @@ class Reader:
 
     def end(self) -> Iterator[Record]:
         """What only the end of the log decides."""
-        self._catch_up()
+        self._catch_up(-1)
         self._line(self._tables.end(), self._stated)
         self._events += self._happenings.end(self.clock.step)
         yield from self._flush()
@@ -189,13 +194,13 @@ class Reader:
         yield from self._events
         self._events = []
 
-    def _catch_up(self) -> None:
-        """Tell the clock of the last row that was taken without it."""
+    def _catch_up(self, number: int) -> None:
+        """Tell the clock of the last row, on the line of a number, that was taken without it."""
         shape, self._latest = self._latest, None
         if shape is not None and shape.rows:
             self.records += 1
             self._waiting = None
-            self._header = ""
+            self._header = shape.step_name if _GOES_ON.match(self._lines.after(number)) else ""
             if abs(step := whole_number(shape.rows[-1][shape.step - 1])) < LARGEST_COUNT:
                 self.clock.declared(step, shape.step_name)
 
@@ -279,6 +284,8 @@ class Reader:
                 self._line(row, number)
         elif before and not before.isspace():
             self._line(before, number)
+        if not bar.postfix and GLUED.fullmatch(after):
+            bar, after = replace(bar, postfix=after), ""
         self._bar(bar)
         if after and not after.isspace():
             self._line(after, number)
@@ -287,7 +294,7 @@ class Reader:
         """A line of no known shape: a record of a new shape, part of a table, or text. What is left of it."""
         if self._listing.holds(line) and not (self._listing.may_end_with(line) and isinstance(learn(line), Shape)):
             return ""
-        if self._open or ("{" in line and _OPEN_DICTIONARY.search(line)):
+        if self._open or ("{" in line and self._opens_dictionary(line, number)):
             return self._dictionary(line, number)
         row = self._tables.line_of(line, under_count=bool(self._header))
         if row is not None or (row := endless_bar(line)) is not None:
@@ -310,6 +317,17 @@ class Reader:
         self._text(line, number)
         return ""
 
+    def _opens_dictionary(self, line: str, number: int) -> bool:
+        """Whether a dictionary over several lines begins. One member a line is a row only where others follow: else
+        it holds settings.
+        """
+        if line.strip() == "{":
+            found = _MEMBER.match(self._lines.after(number))
+            if found is not None and self._lines.begin_so(found[1], number) > 1:
+                self._members.add(found[1])
+            return found is not None and found[1] in self._members
+        return _OPEN_DICTIONARY.search(line) is not None
+
     def _dictionary(self, line: str, number: int) -> str:
         """Gather a printed dictionary that goes over several lines, and return it once it is closed."""
         self._open_at = self._open_at if self._open else number
@@ -319,7 +337,7 @@ class Reader:
         if "}" not in line:
             return ""
         whole, self._open = " ".join(self._open), []
-        return whole
+        return whole.replace("{ ", "{", 1)
 
     def _text(self, line: str, number: int) -> None:
         """What a line that is no record says of events and settings, and of the line under it."""
@@ -403,8 +421,12 @@ class Reader:
             shape = finer if isinstance(finer, Shape) and self._is_better(finer, shape, number) else shape
         if counted is None:
             found = (self._lines.recurs if shape.counted else self._lines.repeats)(shape, number)
-        elif counted["bare"]:
-            found = not self.records and self._lines.recurs(shape, number, ENOUGH_BARE)
+        elif counted["bare"] or counted["beside"]:
+            path = self.source.path
+            said = named_after(path.name)
+            of_log = counted["bare"] or said or path.suffix in _LOGS  # two columns of numbers may be anything
+            found = bool(of_log) and not self.records and self._lines.recurs(shape, number, ENOUGH_BARE)
+            shape.rename({"loss": said} if said else {})
         else:
             told = whole_number(counted["count"]) == self.clock.step
             found = told or self._lines.recurs(shape, number, 2, far=True)
@@ -416,6 +438,7 @@ class Reader:
         self._idle.clear()
         if shape.epoch and not (shape.step or shape.inner or shape.validation):
             finer = {name for known in self._known if known.step or known.inner for name in known.names}
+            shape.validation = bool(finer) and shape.only_scores and finer.isdisjoint(shape.names)
             shape.rename({name: f"epoch/{name}" for name in finer})
         if shape.validation and self._split == shape.split:
             shape.split = "val"  # the only held-out data so far
@@ -446,7 +469,8 @@ class Reader:
         step = self._step(shape, groups, line)
         if shape.counted:
             self._evaluating = shape.validation and (self._evaluating or not shape.values)
-            self._header = "" if shape.values else shape.step_name or "epoch"
+            goes_on = not shape.values or _GOES_ON.match(self._lines.after(line))
+            self._header = (shape.step_name or "epoch") if goes_on else ""
         if step is None:
             return
         self._events += self._happenings.reached(step)
@@ -581,7 +605,7 @@ class Reader:
     def _bar(self, bar: Bar) -> None:
         if not bar.total:
             return
-        said = "=" in bar.postfix or ":" in bar.postfix
+        said = bar.says_numbers
         if bar.held_out:
             if said and bar.count == bar.total:
                 self._behind(bar, self.clock.step or 0)

@@ -31,6 +31,7 @@ from trainforensics.importers.printed.naming import (
 from trainforensics.importers.printed.tokens import LARGEST_COUNT, TIME, Prefix, prefix_of, whole_number
 from trainforensics.importers.rows.axes import says_validation
 
+_EPISODES = frozenset({"episode", "episodes"})
 _EPOCHS_AND_EPISODES = frozenset({"epch", "epoch"})  # beside these "ep" counts episodes
 # What of an epoch is done: "Process 100/3161 ..., epoch 0".
 _OF_DATA = frozenset({"process", "processed", "processing", "progress"})
@@ -64,9 +65,11 @@ _SAVED = re.compile(
 # What is said of the best so far, beside the log's own row of it: "New best model saved! Epoch: 2, val accuracy: 0.8".
 _BEST = re.compile(
     r"(?i)(?<![a-z_])best(?![a-z_]).{0,40}?(?:\b(?:model|checkpoint)\b|模型|so far)|!.{0,20}(?<![a-z_])best(?![a-z_])"
+    r"|\bnew best\s*:"
 )
 _NOT_BETTER = re.compile(r"(?i)\b(?:did not|didn't|not) improve")  # "val_loss did not improve from 0.25"
 # A title with the settings of what follows in brackets: "BASELINE (dims = 256, beta = 1, batch = 32)".
+_FRAMED = re.compile(r"\s*([-=*#~])\1{2,}\s.*\[[^\]]*\]\s*\1{3,}\s*$")  # "--- Epoch 5: focus [a:0.5 - b:0.5] ---"
 _TITLED = re.compile(r"[A-Za-z][\w -]*\((?:[A-Za-z][\w ]* ?= ?[\w.+-]+, )+[A-Za-z][\w ]* ?= ?[\w.+-]+\)\s*$")
 _PLURAL = frozenset(
     {"steps", "iterations", "iters", "epochs", "batches", "updates", "timesteps"}
@@ -79,9 +82,11 @@ _LEVELLED = re.compile(r"\b(?:INFO|DEBUG|WARNING|NOTICE)\W*$")
 _SETTINGS = re.compile(r"\s*(?:\w+\s*[:=]\s*)?\w*(?:Namespace|Arguments|Args|Config)\(")
 _PATH = re.compile(r"\s/\w")
 _QUOTED = re.compile(r"\s*[\"']\w+[\"']\s*:")  # a line of a document: `"score": 0.5`
-# A count between a result and its name, or before a number alone on its line: "Train loss 5 0.25", "5:\t0.25".
+# A count between a result and its name, or before a number alone on its line: "Train loss 5 0.25", "5:\t0.25",
+# "epoch 5: 0.25", "500 0.25".
 COUNTED_RESULT = re.compile(
-    r"\s*(?:(?:[A-Za-z]+ )*(?:loss|reward|accuracy|error) (?P<count>\d+):? +|(?P<bare>\d+):[ \t]+(?=\S+\s*$))"
+    r"\s*(?:(?:[A-Za-z]+ )*(?:loss|reward|accuracy|error) (?P<count>\d+):? +"
+    r"|(?:(?:epoch|step|iter(?:ation)?) )?(?P<bare>\d+):[ \t]+(?=\S+\s*$)|(?P<beside>\d+)[ \t]+(?=\S+\s*$))"
     r"[-+]?\d+\.\d+(?:e[-+]?\d+)?(?!\S)",
     re.IGNORECASE,
 )
@@ -197,11 +202,16 @@ class Shape:
         return frozenset(name for name in self.names if roles.resolve(name).role == "train_loss")
 
     @property
+    def only_scores(self) -> bool:
+        """Whether all that it holds are metrics, none of which is said to be of the training."""
+        return all(is_score(name) and not TRAIN.search(name) for name in self.names)
+
+    @property
     def setting(self) -> bool:
         """Whether it may say how much is to be done rather than where the run stands: "steps: 1000", "epochs=5"."""
         name = (self.step_name or self.epoch_name).lower()
         results = any(roles.resolve(value).role in RESULT_ROLES for value in self.names)
-        alone = name in {*_PLURAL, "batch"} and not self.values
+        alone = name.split()[-1:] and name.split()[-1] in {*_PLURAL, "batch"} and not self.values
         return self.counted and (alone or (name == "epochs" and not results and not self.step))
 
     @property
@@ -255,7 +265,7 @@ def learn(
     if not (0 < len(items) <= _MOST_NUMBERS and (bar or brace or counted_result or not _is_prose(line, items))):
         return None
     name_items(line, items, start, header, trust=trust, counted_result=counted_result)
-    if _TITLED.match(line, start) and not any(_says_result(item.name) for item in items):
+    if (_TITLED.match(line, start) or _FRAMED.match(line)) and not any(_says_result(item.name) for item in items):
         return None
     shape = Shape(dictionary=brace is not None)
     said_so = any(phrase in line for phrase in _HELD_OUT_PHRASES)
@@ -302,7 +312,7 @@ def _says_result(name: str) -> bool:
 
 
 def _first_value(items: Sequence[Item]) -> int:
-    return next((item.start for item in items if item.kind == "value"), items[-1].start)
+    return next((item.start for item in items if item.kind == "value" and not item.skipped), items[-1].start)
 
 
 def _dictionary(line: str, start: int) -> tuple[int, int] | None:
@@ -359,6 +369,10 @@ def _classify(shape: Shape, line: str, items: Sequence[Item], start: int, order:
             continue
         part = _part(item, items[i + 1] if i + 1 < len(items) else None, line, shape.dictionary and item.start > start)
         shape.rival |= part.kind == "step" and step is not None
+        later = part.kind == "step" and step is items[0] and items[0].name.lower() in _EPISODES and i > 1
+        if later and order > 0 and any(known.kind == "value" and known.name for known in items[1:i]):
+            item.skipped = True  # "Episode 100  Avg: -250.5 | Steps: 20000  Secs: 60"
+            continue
         if part.kind == "step" and step is not None and order * part.trust >= order * trust:
             item.skipped = True
             continue
@@ -566,7 +580,8 @@ def _tells_enough(
         trained = not counted and _LOSS.search(first.name)  # a log that counts nothing: "[D loss: 0.5, acc: 0.75]"
         shape.validation = not (first.name.lower().startswith("train") or trained or _OF_BATCHES in line)
         return True
-    return counted and said and bool(found) and (len(shape.values) >= 2 or found == {"tokens_per_sec"})
+    alone = found == {"tokens_per_sec"} or first.name == "epoch time"
+    return counted and said and bool(found) and (len(shape.values) >= 2 or alone)
 
 
 def _words(text: str) -> str:

@@ -27,6 +27,7 @@ _STAMPED = re.compile(rf"\s*\[?(?:{TIME}|(?:INFO|DEBUG)\b)")
 _STEPS = frozenset(STEP_TRUST) - {"s", "it"} | {"epoch", "epochs"}
 _COUNT_BEGINS = re.compile(rf"[#\s]*(?:\w+[\s,]+)?(?:{'|'.join(sorted(_STEPS))})[\s,]", re.IGNORECASE)
 _SIGNS = {"#": "step", "E": "epoch"}  # a header's short names of counts
+_SAYS_NUMBER = re.compile(r":\s*[-+]?\.?\d")
 _PLAIN_NAME = re.compile(r"[A-Za-z][\w@./-]*")
 _FEWEST, _MOST, _LONGEST_NAME = 2, 200, 40
 # Headers that do not begin with what counts, and what their columns are.
@@ -210,7 +211,8 @@ def _cells(line: str, wanted: int) -> list[str]:
 def _is_header(cells: Sequence[str]) -> bool:
     """Names without numbers, the first or second of which counts steps or epochs."""
     return any(cell.lower() in _STEPS or cell in _SIGNS for cell in cells[:2]) and not any(
-        _NUMERIC.match(cell) or "=" in cell or not 0 < len(cell) <= _LONGEST_NAME for cell in cells
+        _NUMERIC.match(cell) or "=" in cell or _SAYS_NUMBER.search(cell) or not 0 < len(cell) <= _LONGEST_NAME
+        for cell in cells
     )
 
 

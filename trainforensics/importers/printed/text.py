@@ -12,6 +12,7 @@ _R_PRINT = re.compile(r'^\[1\] "(.*)"$', re.MULTILINE)
 _ROUND = re.compile(r"^\[(\d+)\]:(?=\s+\w+'s \w+:)", re.MULTILINE)  # LightGBM: "[5]:  valid's l2:0.5"
 _DOTTED = re.compile(r"\b(epoch|step)\.{2,} \((?=\d)", re.IGNORECASE)  # "Epoch... (3/20 | Loss: 0.5)"
 _BOTH = re.compile(r"\bepoch/(iter(?:ation)?|step|batch): (\d+)/(\d+)")  # "epoch/iter: 15/3999"
+_UNDRAWN = re.compile(r"(?<=\d%) +(?=\d+/\d+ \[\d+:\d\d)")  # a bar of which only its numbers are shown
 _GLUED_RANK = re.compile(r"(?<=[^\n\r])(?=\[rank\d+\]:)")
 _BREAKS = re.compile(r"\r+|\x08+")
 _RECORD_BEGINS = re.compile(
@@ -32,6 +33,10 @@ def plain(text: str) -> str:
         text = _ANSI.sub("", text)
     if "\u2014" in text:
         text = text.replace(" \u2014 ", " - ")
+    if " \u2192 " in text:
+        text = text.replace(" \u2192 ", " -> ")
+    if "% " in text:
+        text = _UNDRAWN.sub("|| ", text)
     if '[1] "' in text:
         text = _R_PRINT.sub(r"\1", text)
     if "'s " in text:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from trainforensics.importers.printed.items import SPLITS
 from trainforensics.importers.printed.tokens import NUMBER
 
 _WORDS = {
@@ -75,6 +76,18 @@ _FORMATS = tuple(
         ("Minibatch[", rf"\s*Minibatch\[\s*\d+-\s*(\d+)(?:, [\d.]+%)?\]: (\w+ = {NUMBER}) \* \d+,?(.*?);?\s*",
          r"minibatch \1, \2, \3"),  # CNTK
         ("Pseudo dice [", r"(.*)Pseudo dice \[(.*)\]", r"\1Pseudo dice: [\2]"),  # nnU-Net
+        # torch_xla's examples, several devices in one text
+        ("Device=xla:", r"(.*)\bDevice=xla:\d+/(\d+) (.*)", r"[rank\2] \1\3"),
+        ("[xla:", r"\[xla:(\d+)\]\((\d+)\) (\w+=.*)", r"[rank\1] step=\2 \3"),
+        # VITS, under "Train Epoch: 1 [0%]": the losses in the order of its code, then the step and the learning rate
+        ("[",
+         rf"(.*?)\[({NUMBER}), ({NUMBER}), ({NUMBER}), ({NUMBER}), (?:({NUMBER}), )?({NUMBER}), (\d+),"
+         r" (\d*\.\d+|\d\S*e-\d+)\]",
+         r"\1step: \8, lr: \9, loss/disc: \2, loss/gen: \3, loss/fm: \4, loss/mel: \5, loss/dur: \6, loss/kl: \7"),
+        ("s/epoch", rf"\s*({NUMBER}) ?s/epoch", r"epoch time: \1"),
+        (", ", rf"(.*?\b(?i:epoch|step|iter(?:ation)?)), (\d+), ({NUMBER})(?:, ({NUMBER}(?:, {NUMBER})*))?",
+         r"\1 \2, loss: \3, others: [\4]"),  # without names
+        (":", rf"\s*((?i:epoch|step|iter(?:ation)?) \d+):({NUMBER})", r"\1: \2"),
         ("#", r"#(\d+)(?=[\s:|])(.*=.*)", r"iteration \1 \2"),
         (" [", rf"\s*(\d+): +(\[(?!{_COUNTED})[A-Za-z][\w ]*: .*)", r"iteration \1 \2"),
         (" [", rf"\s*(\d+)-(\d+) +(\[(?!{_COUNTED})[A-Za-z][\w ]*: .*)", r"epoch \1, batch \2, \3"),
@@ -85,6 +98,8 @@ _PAIR = rf"\(?'([\w/ .-]+)', ({NUMBER})\)?"
 _PAIRS = re.compile(rf"(?:OrderedDict)?[(\[]+{_PAIR}(?:, {_PAIR})+[)\]]*\s*")
 
 
+# What measured is said before an arrow: "Speech -> WER=0.25 | CER=0.125".
+_ARROW = re.compile(rf"\s*([A-Za-z]\w*) +-> ((?:[A-Za-z][\w ]*={NUMBER}(?: \| |, |\s*$))+)")
 _NUMBERS_OF = re.compile(rf"(\w+)=\{{('[\w.-]+': {NUMBER}(?:, '[\w.-]+': {NUMBER})*)\}}(?=\s+\w+=)")
 
 
@@ -97,6 +112,8 @@ def other_words(line: str) -> str:
             return found.expand(said)
     if "={'" in line:
         line = _NUMBERS_OF.sub(lambda found: _named(found[1], found[2]), line)
+    if " -> " in line and (found := _ARROW.fullmatch(line)) is not None and found[1].lower() not in SPLITS:
+        return re.sub(r"(^|\| |, )(?=[A-Za-z])", rf"\1{found[1]}/", found[2])
     if "('" in line and _PAIRS.fullmatch(line):
         return ", ".join(f"{name}={value}" for name, value in re.findall(_PAIR, line))
     return line

@@ -34,6 +34,7 @@ _STEPS: tuple[tuple[str, ...], ...] = (
 )  # fmt: skip
 _PAIR = ("step/0", "step/1")  # a step that is written as the pair of epoch and iteration
 _EPISODES = ("episode", "episodes")  # uneven, and better than nothing
+_ROUNDS = ("generation", "generations", "comm_round", "server_round", "round", "rounds")  # of evolution, of clients
 _FOLDERS = frozenset(
     {"total", "train", "trainer", "training", "time", "misc", "global", "progress", "metrics", "global_step"}
 )
@@ -271,6 +272,8 @@ def _rank_of(name: str) -> int | None:
         return 0
     if not folders and last in _EPISODES:
         return len(_STEPS) + 2
+    if not folders and last in _ROUNDS:
+        return len(_STEPS) + 3
     return next((i for i, names in enumerate(_STEPS) if last in names and last != "max_steps"), None)
 
 
@@ -282,6 +285,8 @@ def _step_column(block: Block, epoch: str | None) -> str | None:
         if rank is None and _rank_of(name.rsplit("/", 1)[-1]) is not None and not says_validation(name):
             rank = len(_STEPS) + 1  # in a folder of unknown meaning: better than nothing
         if rank is None or not _counts(cells) or (epoch is None and _falls(cells)):
+            continue
+        if _plain(name) in _ROUNDS and (epoch is not None or not _one_row_each(block, name)):
             continue
         cover = np.count_nonzero(cells.state == VALUE) / len(block)
         candidates.append((cover < 0.5, rank, order, name))
