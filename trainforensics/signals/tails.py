@@ -23,14 +23,14 @@ FARTHEST = 1e100  # noise widths: squares of more leave the range of numbers
 TINY = float(np.finfo(np.float64).tiny)
 NORMAL, EXPONENTIAL = math.inf, 0.0
 # Degrees of freedom of the natures of noise, and how usual they are: half of all runs are normal or nearly so.
-NATURES = {NORMAL: 3.0, 10.0: 1.0, 5.0: 1.0, 3.0: 1.0, 2.0: 1.0, 1.0: 0.5, EXPONENTIAL: 1.0}
+NATURES = {NORMAL: 3.0, 10.0: 1.0, 5.0: 1.0, 3.0: 1.0, 2.0: 1.0, EXPONENTIAL: 1.0}
 
 
 def chance_height(z: Floats, highest: float, lowest: float, chance: float) -> float:
     """The lowest of the heights that are more than noise, infinity where none is or none reaches `highest`.
 
-    `z`: heights above the level in noise widths, shape (n,); `chance`: how often healthy noise may show any. All above
-    the lowest gap too wide for it stand out, none below `lowest`. The k-th gap may spend chance / (k * (k + 1)), which
+    `z`: heights above the level in noise widths, shape (n,); `chance`: how often healthy noise may show any. Of the
+    gaps above `lowest` the least likely counts, if it is too wide: the k-th may spend chance / (k * (k + 1)), which
     sums up to `chance`.
     """
     peaks = np.sort(z[z > 0])[::-1]
@@ -41,8 +41,8 @@ def chance_height(z: Floats, highest: float, lowest: float, chance: float) -> fl
         return np.inf
     k = np.arange(1, most + 1)
     unlikely = _log_probability(np.minimum(peaks[: most + 1 + MOST_BELOW], FARTHEST), k) + np.log(k * (k + 1.0))
-    wide = np.flatnonzero(unlikely < math.log(chance))
-    return float(peaks[wide[-1]]) if len(wide) else np.inf
+    least = int(np.argmin(unlikely))
+    return float(peaks[least]) if unlikely[least] < math.log(chance) else np.inf
 
 
 def _log_probability(peaks: Floats, k: Ints) -> Floats:
