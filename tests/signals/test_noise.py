@@ -6,9 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainforensics.signals.noise import (
-    chance_height,
     local_sigma,
-    looks_normal,
     median,
     medians,
     medians_of,
@@ -46,53 +44,12 @@ def test_local_sigma_of_a_quiet_stretch_keeps_a_quarter_of_the_usual() -> None:
     assert local_sigma(residual, 0.0).min() >= 0.2
 
 
-@pytest.mark.parametrize(("name", "limit"), [("normal", 0.01), ("heavy", 0.08), ("skewed", 0.05), ("lognormal", 0.05)])
-def test_a_healthy_tail_seldom_leaves_a_gap(name: str, limit: float) -> None:
-    rng = np.random.default_rng(3)
-    draw = {
-        "normal": lambda: rng.normal(size=1000),
-        "heavy": lambda: rng.standard_t(3, size=1000),
-        "skewed": lambda: rng.exponential(size=1000) - 1,
-        "lognormal": lambda: np.exp(0.7 * rng.normal(size=1000)) - 1,
-    }[name]
-    fired = 0
-    for _ in range(200):
-        z = draw()
-        fired += bool(np.isfinite(chance_height(z / robust_sigma(z), 6.0, 4.0)))
-    assert fired / 200 <= limit
-
-
-@pytest.mark.parametrize("count", [1, 3, 13, 40])
-def test_bursts_do_not_hide_one_another(count: int) -> None:
-    z = np.random.default_rng(4).normal(size=1500)
-    bursts = 12 + np.random.default_rng(5).random(count)
-    z[np.arange(count) * 30 + 100] = bursts
-    assert chance_height(z, 6.0, 4.0) == bursts.min()
-
-
-@given(st.lists(st.floats(0, 1e12), max_size=60))
-def test_chance_height_is_one_of_the_heights_or_infinite(values: list[float]) -> None:
-    z = np.array(values, dtype=np.float64)
-    height = chance_height(z, 6.0, 4.0)
-    assert np.isinf(height) or (height >= 4.0 and height in z)
-
-
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=40))
 def test_the_median_is_numpys(values: list[float]) -> None:
     array = np.array(values, dtype=np.float64)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         np.testing.assert_array_equal(median(array), np.median(array))
-
-
-@pytest.mark.parametrize(("highest", "normal"), [(3.0, True), (7.0, False)])
-def test_the_highest_point_below_the_bar_tells_normal_noise(highest: float, normal: bool) -> None:
-    z = np.append(np.random.default_rng(0).normal(size=400), [highest, 20.0])
-    assert looks_normal(z, 20.0) is normal
-
-
-def test_nothing_below_the_bar_is_no_error() -> None:
-    assert looks_normal(np.random.default_rng(0).normal(size=400) + 10, 1.0)
 
 
 @given(st.data(), st.integers(1, 20), st.integers(0, 5), st.sampled_from([1, 500]))

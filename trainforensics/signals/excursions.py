@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from trainforensics.signals.curve import Curve, Floats
 from trainforensics.signals.measure import FIRST_POINTS, Excursion, measure
 from trainforensics.signals.noise import robust_sigma
-from trainforensics.signals.pyramid import MIN_HEIGHT, Candidate, pyramid
+from trainforensics.signals.pyramid import MIN_JUMP, Candidate, pyramid
 from trainforensics.signals.stretches import stretches
 from trainforensics.signals.trend import WINDOW, log_space, moving_median
 
@@ -78,7 +78,7 @@ def _excursions(values: Floats) -> tuple[Excursion, ...]:
     for excursion in reversed(sharp):  # the finest first
         if not any(known.onset <= excursion.end and excursion.onset <= known.end for known in found):
             found.append(excursion)
-    found = sorted((e for e in found if e.scale == 1 or e.height >= MIN_HEIGHT * series.wander), key=lambda e: e.onset)
+    found = sorted((e for e in found if e.scale == 1 or e.height >= MIN_JUMP * series.wander), key=lambda e: e.onset)
     return tuple(_until(e, later.onset) for e, later in pairwise(found)) + tuple(found[-1:])
 
 

@@ -12,7 +12,7 @@ from trainforensics.model import Recovery
 from trainforensics.signals.course import LOOKBACK, Course, Ground, course_of, ground_of
 from trainforensics.signals.curve import Floats
 from trainforensics.signals.noise import robust_sigma
-from trainforensics.signals.pyramid import MIN_COMPANION, MIN_HEIGHT, Candidate, Pyramid
+from trainforensics.signals.pyramid import MIN_COMPANION, MIN_JUMP, Candidate, Pyramid
 from trainforensics.signals.trend import WINDOW, moving_median
 
 MIN_VISIBLE = 2.0  # a rise of less than this many widths of the point-to-point noise is left alone
@@ -121,7 +121,7 @@ def measure(series: Pyramid, candidate: Candidate, limit: int, undo: Callable[[A
 def _stands_out(course: Course, ground: Ground, crest: Floats, *, jump: bool) -> bool:
     """Whether a course is high enough, and most of the points around its peak are high themselves."""
     height = float(course.smooth[course.peak] - ground.level)
-    if height < max((MIN_HEIGHT if jump else MIN_COMPANION) * ground.noise, MIN_VISIBLE * ground.sigma):
+    if height < max((MIN_JUMP if jump else MIN_COMPANION) * ground.noise, MIN_VISIBLE * ground.sigma):
         return False
     return not np.mean(crest > ground.level + 0.5 * height) < MOST
 

@@ -1,9 +1,8 @@
-"""Noise scales that survive outliers, and heights that a run reaches by chance."""
+"""Noise scales that survive outliers."""
 
 from __future__ import annotations
 
 import math
-from statistics import NormalDist
 
 import numpy as np
 
@@ -115,56 +114,3 @@ def local_sigma(residual: Floats, floor: float) -> Floats:
 def _median_of(values: Floats, width: int) -> Floats:
     padded = np.pad(values, width // 2, mode="edge")
     return medians(np.lib.stride_tricks.sliding_window_view(padded, width))
-
-
-SHOULDER = 3.0  # noise widths; shifts the tail so that normal noise, too, decays like a power law
-NORMAL_POINTS, NORMAL_RATIO, HIGHEST_CHANCE = 300, 3.4, 0.05
-ORDINARY = 4.0  # noise widths; normal noise exceeds them once in 30,000 points
-FEWEST_TAIL, MOST_TAIL = 12, 100  # ordinary points next below a gap, from which the tail's decay is read: sqrt(n)
-
-
-def chance_height(z: Floats, highest: float, lowest: float, chance: float = 0.01) -> float:
-    """The height above which points stand out of this run's own tail, infinity where none do.
-
-    Sorted downwards, the heights of a continuous tail leave gaps of known size: k * log(z[k] / z[k+1]) is exponential
-    with the tail index as its mean (Renyi), whatever the noise: small for normal noise, a third for Student's t with 3
-    degrees of freedom. The index is read from the k + sqrt(n) peaks below the gap, so that neither one giant nor many
-    equal bursts can hide themselves. Of the gaps above `lowest` the least likely counts, if a healthy run leaves it
-    with a probability of less than `chance`, a hundredth of it among points that ordinary noise reaches as well; none
-    where no point reaches `highest`.
-    """
-    if not len(z) or z.max() < highest:
-        return np.inf
-    peaks = np.sort(z[z > 0])[::-1]
-    few = min(max(FEWEST_TAIL, math.isqrt(len(peaks))), MOST_TAIL, len(peaks) // 4)
-    k = np.arange(1, (len(peaks) - few) // 2)[: int(np.sum(peaks >= lowest))]
-    if few < 3 or not len(k) or peaks[0] < highest:
-        return np.inf
-    rank = np.arange(1, len(peaks))
-    spacing = np.append(0.0, np.cumsum(rank * np.log((peaks[:-1] + SHOULDER) / (peaks[1:] + SHOULDER))))
-    gap = spacing[k] - spacing[k - 1]
-    m = few + k
-    index = (spacing[k + m] - spacing[k]) / m
-    probability = (1 + gap / np.maximum(m * index, 1e-12)) ** -m
-    rare = np.where(peaks[k - 1] >= ORDINARY, chance, chance / 100)
-    widest = int(np.argmin(probability * k / rare))
-    return float(peaks[k[widest] - 1]) if probability[widest] < rare[widest] / k[widest] else np.inf
-
-
-def looks_normal(z: Floats, bar: float) -> bool:
-    """Whether all below `bar` spreads like normal noise: outliers then have another origin.
-
-    The distances of the 97.5th and the 75th percentile from the median stand as 2.91 in normal noise, 3.5 in Student's
-    t with 5 degrees of freedom, 4.3 in exponential noise; the figure scatters by 6 / sqrt(n), kept as a margin. The
-    highest point below the bar must be one that normal noise of this length reaches, or exceeds in one run of twenty:
-    in correlated noise the bulk is near normal whatever the outliers of its steps.
-    """
-    if len(z) < NORMAL_POINTS:
-        return False
-    middle, upper, high = np.quantile(z, [0.5, 0.75, 0.975])
-    reached = NormalDist().inv_cdf(1 - HIGHEST_CHANCE / len(z)) / NormalDist().inv_cdf(0.75)
-    ordinary = float(np.max(z, where=z < bar, initial=-np.inf))
-    return bool(
-        high - middle < (NORMAL_RATIO - 6 / np.sqrt(len(z))) * (upper - middle)
-        and ordinary - middle < reached * (upper - middle)
-    )

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainforensics.signals.curve import Floats
-from trainforensics.signals.noise import chance_height, looks_normal, median, medians
+from trainforensics.signals.noise import median, medians
+from trainforensics.signals.tails import chance_height
 from trainforensics.signals.trend import WINDOW, Level, level, sides, span
 
-MIN_HEIGHT = 6.0  # noise widths; a normal series of 200,000 points stays below 5
+MIN_HEIGHT = 5.0  # noise widths; a normal series of 200,000 points stays below
 MIN_BLOCK_HEIGHT = 4.5  # the same for medians of blocks, which have no heavy tails
 MIN_COMPANION = 3.0  # what stands out together with a higher burst, above a gap that the tail does not explain
-# How often a healthy run may show such a gap at a scale: coarse medians cannot be heavy-tailed by themselves.
-CHANCE = {1: 0.01, 2: 0.01}
-PLAIN_CHANCE = 0.2  # the same in steady noise whose bulk is normal: such noise does not reach six widths at all
+CHANCE = 0.01  # of healthy noise to show a burst at one scale
 ROUNDED = 1 - 1e-9  # a bar that was computed from a height must not exclude it by its last digit
 MIN_JUMP = 6.0  # the same for the difference of two levels, in standard errors
 FEWEST_BLOCKS = 20  # four levels of five
@@ -82,19 +81,9 @@ def _bursts(values: Floats, levels: Level, scale: int) -> list[Candidate]:
         z[np.isnan(levels.right)] = 0.0  # coarse blocks at the end of the log are judged as jumps
     usual = median(z)  # below zero on a slope, where the higher side is the one before
     highest = MIN_HEIGHT if scale == 1 else MIN_BLOCK_HEIGHT
-    peaks = _peaks(z - usual)
-    bar = chance_height(peaks, highest - usual, MIN_COMPANION, CHANCE.get(scale, 0.03)) + usual
-    if np.isinf(bar) and scale == 1 and z.max() >= highest and _steady(levels.sigma):
-        plain = chance_height(peaks, highest - usual, MIN_COMPANION, PLAIN_CHANCE) + usual
-        bar = plain if looks_normal(z, plain) else bar
+    bar = chance_height(_peaks(z - usual), highest - usual, MIN_COMPANION, CHANCE) + usual
     stretches = _stretches(z, bar)
     return [Candidate(start * scale, stop * scale, scale, jump=False) for start, stop in stretches]
-
-
-def _steady(sigma: Floats) -> bool:
-    """Whether the noise keeps its width within a factor of two, so that no stormy stretch poses as outliers."""
-    low, high = np.quantile(sigma, [0.05, 0.95])
-    return bool(high < 2 * low)
 
 
 def _jumps(values: Floats, levels: Level, persistence: float, scale: int) -> list[Candidate]:
