@@ -61,3 +61,13 @@ def test_scores(name: str) -> None:
 @pytest.mark.parametrize("name", ["val/error", "val_err", "eval_ppl", "test/perplexity", "dev_wer", "rmse", "fid"])
 def test_errors(name: str) -> None:
     assert not higher_is_better(make_curve([1.0], "val_metric", name=name))
+
+
+def test_the_noise_of_a_rise_is_that_since_the_lowest_evaluation() -> None:
+    """A steep and wild start says nothing of how well later evaluations are known."""
+    rng = np.random.default_rng(2)
+    start = 1.7 - 1.4 * np.linspace(0, 1, 14) ** 2 + 0.05 * rng.standard_normal(14)
+    late = 0.30 + np.linspace(0, 0.09, 14) + 0.008 * rng.standard_normal(14)
+    rise = sustained_rise(condense(make_curve(np.append(start, late), "val_loss")))
+    assert rise is not None
+    assert rise.z > 6

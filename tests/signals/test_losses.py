@@ -185,3 +185,14 @@ def test_a_climb_in_a_log_of_a_few_epochs() -> None:
     assert event.lasting
     wandering = [0.70, 0.60, 0.52, 0.58, 0.54, 0.57, 0.53, 0.56, 0.55, 0.58, 0.56]
     assert loss_events(make_signals({"train_loss": wandering})) == ()
+
+
+def test_a_burst_that_others_took_longer_to_come_back_from() -> None:
+    loss = healthy(900)
+    for at in (300, 500, 700):
+        loss[at:] += 4 * np.exp(-np.arange(900 - at) / 15)
+    cut = loss[:706]
+    events = loss_events(make_signals({"train_loss": cut}))
+    assert [event.lasting for event in events] == [False, False, False]
+    alone = np.append(healthy(900)[:700], cut[700:])
+    assert [event.lasting for event in loss_events(make_signals({"train_loss": alone}))] != [False]

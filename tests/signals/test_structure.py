@@ -4,7 +4,7 @@ from curves import healthy
 from factories import make_curve, make_signals
 
 from trainforensics.signals.losses import loss_events
-from trainforensics.signals.structure import ramps
+from trainforensics.signals.structure import announced, ramps
 
 
 def sorted_epochs(epochs: int, points: int, seed: int = 0) -> np.ndarray:
@@ -32,3 +32,11 @@ def test_falls_at_unequal_distances_or_without_climbs_are_no_ramps() -> None:
     stairs = healthy(480) * np.repeat([8.0, 4.0, 2.0, 1.0], 120)
     assert ramps(make_curve(stairs)) == ()
     assert ramps(make_curve(healthy(480))) == ()
+
+
+def test_a_step_that_the_configuration_names() -> None:
+    plan = {"rollout_schedule": {"0": 1, "500": 2}, "lr_schedule": {"700": 0.1}}
+    signals = make_signals({"train_loss": np.ones(100)}, config=plan)
+    assert announced(signals, 495, 500)
+    assert not announced(signals, 505, 510)
+    assert not announced(signals, 695, 700)  # of the learning rate

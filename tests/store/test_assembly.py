@@ -128,6 +128,13 @@ def test_runs_appended_to_one_file_are_runs_of_their_own(run: Path, tmp_path: Pa
     assert [next(s for s in r.series if s.series.name == "loss").n for r in stored.values()] == [100, 200]
 
 
+def test_ranks_that_only_their_rows_name(run: Path, tmp_path: Path) -> None:
+    for rank, host in enumerate(("left", "right")):
+        write_jsonl(run / f"{host}.jsonl", [row | {"rank": rank, "host": host} for row in rows(range(50), seed=rank)])
+    stored = imported(tmp_path / "store", run)
+    assert sorted(s.series.rank for s in stored["run"].series if s.series.name == "loss") == [0, 1]
+
+
 def test_lines_of_ranks_mixed_up_are_no_restarts(run: Path, tmp_path: Path) -> None:
     steps = [step + rank for step in range(0, 400, 10) for rank in (0, 10, 0, 10)]
     write_jsonl(run / "metrics.jsonl", rows(steps))

@@ -20,7 +20,7 @@ from trainforensics.signals.run import Signals
 from trainforensics.signals.task import is_distance, per_token, rewarded, vocabulary
 from trainforensics.signals.trend import moving_median
 
-FLAT = 2.0  # standard errors: less is no trend
+FLAT, RISEN = 2.0, 4.0  # standard errors: what falls by less has no trend, what rises by more another fault
 FEW = 30  # points
 TWO_NEAR = 0.005  # nats; every point: preference losses begin there and move on, noise of small batches is wider
 PAIRS_NEAR = 0.003  # the loss of random pairs stands at ln of the batch size to three digits
@@ -93,7 +93,7 @@ def at_rest_from(loss: Curve) -> int | None:
     if level > np.median(loss.value[:5]) + max(FLAT * noise, 0.1 * abs(level)):
         return None  # it rose
     reached = np.flatnonzero(moving_median(loss.value, 5) <= level + noise / 2)
-    if not len(reached) or reached[0] > AT_ONCE * len(loss) or abs(drift(loss.value[reached[0] :])) >= FLAT:
+    if not len(reached) or reached[0] > AT_ONCE * len(loss) or not -FLAT < drift(loss.value[reached[0] :]) < RISEN:
         return None
     return int(reached[0])
 
@@ -103,7 +103,7 @@ def _classes(signals: Signals, loss: Curve, near: float) -> float | None:
     size = vocabulary(signals)
     if size is None and np.abs(loss.value[2:] - math.log(2)).max() < TWO_NEAR and not still_warming_up(signals):
         return math.log(2)  # two classes in equal parts
-    if len(loss) < FEW or abs(drift(loss.value)) >= FLAT:
+    if len(loss) < FEW or not -FLAT < drift(loss.value) < RISEN:
         return None
     level = float(np.median(loss.value))
     if size is None and signals.has("logit_scale"):  # views or texts and images are matched against each other

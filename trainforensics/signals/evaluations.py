@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -205,11 +205,16 @@ def condense(curve: Curve, max_points: int = MAX_POINTS) -> Condensed:
     width = max(1, -(-n // max_points))
     index = np.arange(0, n, width, dtype=np.int64)
     value = curve.value if width == 1 else medians_of(curve.value, index, np.minimum(index + width, n))
-    noise = max(_point_to_point(value), point_noise(value, max(1, len(value) // 10)))
+    noise = _of_both_lags(value)
     if 0 < n < FEW:
         noise = min(noise, _wrong_way_noise(value))
     smooth = value if len(value) < VERY_FEW else smooth3(value)
     return Condensed(index, curve.step[index], value, smooth, noise)
+
+
+def _of_both_lags(value: Floats) -> float:
+    """Noise between neighbours, and that of slow wander."""
+    return max(_point_to_point(value), point_noise(value, max(1, len(value) // 10)))
 
 
 def _point_to_point(value: Floats) -> float:
@@ -284,18 +289,20 @@ def sustained_rise(curve: Condensed, min_after: int = 3) -> Rise | None:
         return None
     best = int(np.argmin(curve.smooth[: n - min_after]))
     low, level = float(curve.smooth[best]), _last_level(curve.value[best + 1 :])
-    error = _level_error(curve.noise, low, level)
+    since = curve.value[best:]
+    noise = min(curve.noise, _of_both_lags(since)) if len(since) >= FEW else curve.noise
+    error = _level_error(noise, low, level)
     scale = scale_of(curve.value)
     if not level > low or scale <= 0:
         return None
     return Rise(
         best=best,
-        onset=_rise_onset(curve, best, n - 1),
+        onset=_rise_onset(replace(curve, noise=noise), best, n - 1),
         peak=best + int(np.argmax(curve.smooth[best:])),
         low=low,
         level=level,
         z=(level - low) / error,
-        trend_p=mann_kendall(curve.value[best:]),
+        trend_p=mann_kendall(since),
         relative=(level - low) / scale,
     )
 

@@ -109,7 +109,7 @@ def _loss_events(signals: Signals) -> tuple[LossEvent, ...]:
         curve = mean.behind
     finite = curve.value[curve.finite]
     events = [e for e in _on(curve, excursions_of(signals, curve)) if not _constructed(signals, curve, e)]
-    events = _without_habit(events, len(finite))
+    events = _unfinished(_without_habit(events, len(finite)), len(finite))
     judged = not is_distance(curve) and not rewarded(signals) and mean is None  # by how it stands to its start
     leap = (leap_at_start(finite) or surge_at_start(finite)) if judged else None
     if leap is not None:
@@ -162,7 +162,7 @@ def _constructed(signals: Signals, curve: Curve, event: LossEvent) -> bool:
     mean = running_mean(signals, curve)
     if mean is not None and mean.begins(event.excursion.onset):
         return True
-    if event.sudden and announced(signals, event.before_step, event.onset_step):
+    if event.sudden and announced(signals, event.before_step - STEP_POINTS * curve.cadence, event.onset_step):
         return True
     if event.sudden and event.lasting and ends_dip(finite.value, event.excursion):
         return True
@@ -180,6 +180,19 @@ def _without_habit(events: list[LossEvent], n: int) -> list[LossEvent]:
         return events
     highest = UNHABITUAL * float(np.median([e.excursion.height for e in bursts]))
     return [e for e in events if not _passing(e) or e.excursion.height >= highest]
+
+
+def _unfinished(events: list[LossEvent], n: int) -> list[LossEvent]:
+    """The events, the last of them as one that the log ends within, where it is a burst that others like it took longer
+    to come back from than the log goes on."""
+    if not events or not (events[-1].sudden and events[-1].lasting):
+        return events
+    last = events[-1].excursion
+    like = (e.excursion for e in events[:-1] if _passing(e) and e.excursion.height > last.height / 2)
+    longest = max((e.half - e.peak for e in like), default=0)
+    if not longest or n - 1 - last.peak > longest or last.recovery == "diverging":
+        return events
+    return [*events[:-1], replace(events[-1], excursion=replace(last, recovery="ongoing", returned=True))]
 
 
 def _passing(event: LossEvent) -> bool:

@@ -145,6 +145,8 @@ def lasting_change(signals: Signals, role: str, factor: float) -> Move | None:
         curve = logged.take(logged.finite & (logged.value > 0))
         if len(curve) < MIN_POINTS or curve.series.rank is not None or curve.series.layer is not None:
             continue
+        if role == "entropy" and _of_density(logged):
+            continue
         for e in _lasting(curve, sign * np.log(curve.value)):
             sudden = e.knee > e.onset or e.rise <= SUDDEN_SHARE * len(curve)
             before = float(np.median(curve.value[max(0, e.knee - 20) : e.knee])) if e.knee else curve.value[0]
@@ -152,6 +154,11 @@ def lasting_change(signals: Signals, role: str, factor: float) -> Move | None:
             if sudden and e.knee >= START_SHARE * len(curve) and (after / before) ** sign >= factor**sign:
                 return Move(curve, e.knee, before, after, e.z)
     return None
+
+
+def _of_density(entropy: Curve) -> bool:
+    """Whether an entropy is that of a density, as of continuous actions, for which zero is no end."""
+    return bool((entropy.value[entropy.finite] < 0).any())
 
 
 def advantages_vanish(signals: Signals) -> Move | None:
@@ -171,7 +178,8 @@ def advantages_vanish(signals: Signals) -> Move | None:
 def exhausted(signals: Signals, share: float) -> Move | None:
     """An entropy that falls, however slowly, below `share` of its early level for good."""
     for curve in signals.curves("entropy"):
-        left = departure(curve, share) if curve.series.rank is None and curve.series.layer is None else None
+        whole = curve.series.rank is None and curve.series.layer is None and not _of_density(curve)
+        left = departure(curve, share) if whole else None
         if left is not None and left.onset >= START_SHARE * len(left.curve):
             return Move(left.curve, left.onset, left.before, left.after, np.inf)
     return None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
 import numpy as np
 
 from trainforensics.signals.curve import Curve, Floats
@@ -14,6 +17,8 @@ CLIMBING = 0.8  # of the moves between eighths of a ramp that must lead up
 EIGHTHS = 8
 FEWEST_STAGE = 4  # logged points of a stage
 FALL = 8.0  # noise widths of the step from one point to the next
+
+_SCHEDULE = re.compile(r"^(?!.*(^|_)(lr|learning_rate)(_|$)).*(schedule|curriculum|stages)")
 
 
 def ramps(curve: Curve) -> tuple[int, ...]:
@@ -44,8 +49,18 @@ def _climbs(values: Floats) -> bool:
 
 
 def announced(signals: Signals, before: int, step: int) -> bool:
-    """Whether a counter of stages (folds, rounds, difficulties) moves on between two logged steps: a change by plan."""
+    """Whether a counter of stages (folds, rounds, difficulties) moves on between two logged steps, or the configuration
+    names a step there: a change by plan."""
+    if any(before <= planned <= step for planned in _planned_changes(signals)):
+        return True
     return any(changes_between(stage, before, step) for stage in signals.curves("stage"))
+
+
+def _planned_changes(signals: Signals) -> list[int]:
+    """Steps that key the entries of a schedule in the configuration, `rollout_schedule: {0: 1, 500: 2, 900: 4}`."""
+    schedules = (value for key, value in signals.config.items() if _SCHEDULE.search(key.lower()))
+    entries = (key for value in schedules if isinstance(value, Mapping) for key in value)
+    return [int(key) for key in entries if str(key).isdigit() and int(key) > 0]
 
 
 def changes_between(setting: Curve, before: int, step: int) -> bool:

@@ -105,8 +105,10 @@ class Unit:
 
     @property
     def rank(self) -> int | None:
-        """The rank that the path names."""
-        return _path_says(self.label)[0]
+        """The rank that the path names, or that all of its rows state."""
+        named = _path_says(self.label)[0]
+        stated = {series.rank for series in self.stats.values()}
+        return stated.pop() if named is None and len(stated) == 1 else named
 
     @property
     def held_out(self) -> str:

@@ -102,3 +102,11 @@ def test_durations_in_seconds_stand_in_for_wall_times() -> None:
     assert outcome.findings[0].onset_step == 64
     unsaid = make_curve(taken, "step_time", name="time", series_id=1)
     assert isinstance(hang.detect(make_signals([curves[0], unsaid]), PARAMS), NotApplicable)
+
+
+def test_a_pause_that_takes_a_fifth_of_a_short_log() -> None:
+    time = np.cumsum(np.full(200, 0.3))
+    for seconds, told in ((50.0, 1), (8.0, 0)):
+        late = time + np.where(np.arange(200) >= 123, seconds, 0.0)
+        outcome = hang.detect(make_signals([make_curve(np.ones(200), time=late)]), PARAMS)
+        assert len(outcome.findings if isinstance(outcome, Fired) else ()) == told

@@ -200,3 +200,13 @@ def test_padding_is_no_other_work() -> None:
     assert not alarms(judge(make_signals(curves)))
     padding[200:] = 0.68
     assert len(alarms(judge(make_signals([*curves, make_curve(padding, "padding_fraction", series_id=2)])))) == 1
+
+
+@pytest.mark.parametrize(("name", "told"), [("data_time_ms", 1), ("data_time_s", 0)])
+def test_loading_that_begins_to_take_a_share_of_each_step(name: str, told: int) -> None:
+    """On a machine whose pace wanders by half nothing else shows it; durations in other units are not compared."""
+    step = 17 * np.exp(0.3 * np.random.default_rng(4).standard_normal(N))
+    loading = np.where(np.arange(N) < 200, 0.5, 6.5) * noise(1)
+    curves = [make_curve(step, "step_time", name="step_time_ms")]
+    curves.append(make_curve(loading, "dataloader_time", name=name, series_id=1))
+    assert len(alarms(judge(make_signals(curves)))) == told

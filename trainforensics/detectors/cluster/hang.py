@@ -53,6 +53,8 @@ META = Meta(
         Param("beyond", 4.0, "times of evaluations on a shared machine vary by a factor of two"),
         Param("silent", 600.0, "seconds before a kill; saving a model or waiting for peers at the end takes minutes"),
         Param("seconds", 60.0, "shorter pauses cost nothing and are made by any scheduler"),
+        Param("share", 0.2, "of the time of a short log, which a pause must take instead"),
+        Param("shortest", 10.0, "seconds of such a pause; compilation and caches take as long"),
     ),
 )
 
@@ -87,7 +89,8 @@ def _timed(signals: Signals) -> Curve | None:
 def _pauses(signals: Signals, curve: Curve, params: Params) -> list[Finding]:
     seconds = np.diff(curve.time)
     usual = float(np.median(seconds))
-    long = np.flatnonzero(seconds > max(params["times"] * usual, params["seconds"]))
+    costly = min(params["seconds"], max(params["share"] * float(seconds.sum()), params["shortest"]))
+    long = np.flatnonzero(seconds > max(params["times"] * usual, costly))
     if usual <= 0 or not len(long):
         return []
     order = np.sort(seconds)[::-1]

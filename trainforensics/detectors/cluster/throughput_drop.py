@@ -2,8 +2,8 @@
 
 What it detects:
     Tokens or samples per second or the share of peak FLOPs fall, or the time per step rises, by a step or a slope that
-    lasts, beyond the run's own noise. Where no pace is logged, the wall times of the log tell it. A GPU that is idle
-    most of the run is remarked (low).
+    lasts, beyond the run's own noise. Where no pace is logged, the wall times of the log tell it. Loading of data that
+    begins to take a fifth of each step and more. A GPU that is idle most of the run is remarked (low).
 
 Why it matters:
     A third less throughput is a third more cost, and often the first sign of a failing node, a full disk or a starving
@@ -26,6 +26,7 @@ Parameters:
     slower: factor of the time per unit of work that counts.
     clock_slower: the same by the wall clock alone, which also holds the pauses of whatever shares the machine: a
         remark (low), and an alarm only from a factor of `clock_alarm` on and for steps of `clock_seconds` or more.
+    waiting: growth of the share of each step that loading of data takes.
     padded: growth of the share of padding that makes a slowdown a waste instead of other work.
     idle: median GPU utilisation in percent below which a remark is made.
 """
@@ -39,8 +40,10 @@ import numpy as np
 from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
-from trainforensics.signals import Signals
+from trainforensics.signals import Curve, Signals
 from trainforensics.signals.pace import MIN_POINTS, Pace, Slowdown, paces, slowdowns
+from trainforensics.signals.steps import lasting_steps
+from trainforensics.signals.stretches import at_steps
 
 BESIDE = ("gpu_util", "comm_time", "barrier_wait", "dataloader_time", "gpu_memory", "gpu_temperature", "gpu_clock")
 META = Meta(
@@ -51,6 +54,7 @@ META = Meta(
         Param("clock_slower", 1.8, "wall times of a healthy log on a shared machine drift by half"),
         Param("clock_alarm", 2.5, "steps of milliseconds on a busy machine slow down to half their pace and more"),
         Param("clock_seconds", 0.2, "shorter steps are at the mercy of whatever else the machine does"),
+        Param("waiting", 0.2, "share of a step by which waiting for data grows; below, other things decide the pace"),
         Param("padded", 0.2, "more of the batch that is padding; sorting by length moves it by less"),
         Param("idle", 30.0, "practitioners look for a bottleneck outside the device below a third"),
     ),
@@ -58,13 +62,14 @@ META = Meta(
 _LENGTH = re.compile(
     r"(^|[/_. ])(len|lens|length|lengths|n?_?frames|n?_?tokens|seqlen|resolution)([/_. ]|$)", re.IGNORECASE
 )
+_MILLISECONDS = re.compile(r"(^|[^a-z])(ms|msec|millis|milliseconds)([^a-z]|$)")
 EXPLAINING = ("batch_size", "seq_len", "world_size", "gradient_accumulation")
 
 
 def detect(signals: Signals, params: Params) -> Outcome:
     """Report the slowdown that the best source shows, with the others as evidence."""
     known = paces(signals)
-    idle = _idle(signals, params["idle"])
+    idle = _idle(signals, params["idle"]) or _waiting(signals, params["waiting"])
     if not known:
         if idle is not None:
             return Fired((idle,))
@@ -165,6 +170,39 @@ def _padded(signals: Signals, onset: int, end: int, share: float) -> bool:
         if len(before) and len(since) and np.median(since) - np.median(before[-64:]) > scale * share:
             return True
     return False
+
+
+def _waiting(signals: Signals, share: float) -> Finding | None:
+    """Loading of data that begins to take a share of each step, whatever else happens to the pace."""
+    loading, whole = signals.curve("dataloader_time"), signals.curve("step_time")
+    if loading is None or whole is None or _unit(loading) != _unit(whole):
+        return None
+    loading = loading.only_finite()
+    part = loading.value / np.maximum(at_steps(whole, loading.step), 1e-12)
+    if len(loading) < MIN_POINTS or not np.isfinite(part).all() or part.min() < 0 or np.median(part) > 1:
+        return None
+    for at in lasting_steps(part):
+        before, since = float(np.median(part[:at])), float(np.median(part[at:]))
+        if since - before > share and since > 2 * before:
+            step = int(loading.step[at])
+            text = f"{loading.name} is {since:.0%} of a step from step {step} on instead of {before:.0%}"
+            return Finding(
+                kind="throughput-drop",
+                series=loading.name,
+                role="dataloader_time",
+                onset_step=step,
+                onset_interval=(int(loading.step[at - 1]), step),
+                confidence=0.7,
+                summary=f"{text}: each step waits for its data.",
+                recovery="unrecovered",
+                evidence=(Evidence(loading.name, step, since, before, "share of the step's time, against before"),),
+            )
+    return None
+
+
+def _unit(curve: Curve) -> bool:
+    """Whether a duration is in milliseconds, by its name."""
+    return _MILLISECONDS.search(curve.name.lower()) is not None
 
 
 def _idle(signals: Signals, percent: float) -> Finding | None:

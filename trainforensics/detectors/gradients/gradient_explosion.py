@@ -34,6 +34,7 @@ from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable,
 from trainforensics.signals import Signals
 from trainforensics.signals.gradients import Explosion, explosions, loss_fell, loss_moved
 from trainforensics.signals.nonfinite import nonfinite
+from trainforensics.signals.structure import announced
 
 META = Meta(
     kind=KINDS["gradient-explosion"],
@@ -68,8 +69,11 @@ def _far(explosion: Explosion, params: Params) -> bool:
 
 
 def _loss_shares(signals: Signals, explosion: Explosion) -> bool:
+    """Whether the loss moves as well, or has to by plan: then it is no explosion behind a calm loss."""
     step = explosion.curve.step
     if loss_fell(signals, explosion):
+        return True
+    if announced(signals, int(step[max(explosion.onset - 1, 0)]), int(step[explosion.onset])):
         return True
     last = min(explosion.end, explosion.onset + 2) if explosion.lasting else explosion.end
     return loss_moved(signals, int(step[explosion.onset]), int(step[last]))

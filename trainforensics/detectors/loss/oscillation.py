@@ -37,6 +37,7 @@ from trainforensics.signals.evaluations import level_up_to, swings, validation_c
 from trainforensics.signals.noise import medians
 from trainforensics.signals.parts import part_adds
 from trainforensics.signals.precursors import companions
+from trainforensics.signals.structure import announced
 from trainforensics.signals.task import rewarded
 from trainforensics.signals.trend import level
 
@@ -49,7 +50,7 @@ BEYOND = 4.0  # standard deviations: once in 30,000 points
 META = Meta(
     kind=KINDS["oscillation"],
     needs=("train_loss",),
-    uses=("val_loss", "learning_rate", "grad_norm", "loss_scale", "reward", "*"),
+    uses=("*",),
     params=(
         Param("growth", 3.0, "the width of eight points' swings varies by a factor of two by chance"),
         Param("share", 0.1, "swings below a tenth of all that was learnt do not decide a run"),
@@ -81,7 +82,8 @@ def detect(signals: Signals, params: Params) -> Outcome:
     if after < params["share"] * max(learnt, before) or _stands_above(chunks, split, before):
         return Clear()
     around = loss.step[(split - 1) * size], loss.step[min((split + 2) * size, len(loss) - 1)]
-    if part_adds(signals, loss, (int(around[0]), int(around[1])), after):
+    first, last = int(around[0]), int(around[1])
+    if part_adds(signals, loss, (first, last), after) or announced(signals, first, last):
         return Clear()
     return Fired((_finding(signals, loss, _onset(loss, split * size, size, before), before, after),))
 
