@@ -82,3 +82,12 @@ def test_a_clock_that_runs_backwards_at_every_row(naive: bool) -> None:
     outcome = judge([replace(curve, series=replace(curve.series, naive_time=naive))])
     assert isinstance(outcome, Fired)
     assert f"{N - 1} such jumps" in outcome.findings[0].summary
+
+
+def test_the_clock_of_one_rank_that_is_put_back() -> None:
+    curves = ranks(0)
+    late = curves[1].step >= curves[1].step[len(curves[1]) // 2]
+    curves[1] = replace(curves[1], time=curves[1].time - np.where(late, 37.0, 0.0))
+    outcome = judge(curves)
+    assert isinstance(outcome, Fired)
+    assert [found.scope.rank for found in outcome.findings if "jumps back" in found.summary] == [1]

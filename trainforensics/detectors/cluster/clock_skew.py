@@ -32,9 +32,12 @@ from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome, Scope
 from trainforensics.signals import Curve, Signals
+from trainforensics.signals.curve import Ints
+from trainforensics.signals.noise import robust_sigma
 
 MIN_POINTS = 20
 FEWEST_RANKS = 3
+WRITERS = 6.0  # widths by which lazy writers' times wander
 SUMMER_TIME = 3600.0  # seconds by which a local clock is put back
 MOST_SUMMERS = 2  # that end during one run
 META = Meta(
@@ -94,21 +97,30 @@ def _offsets(per_rank: dict[int, Curve], params: Params) -> list[Finding]:
 
 
 def _backwards(signals: Signals, timed: list[Curve], params: Params) -> list[Finding]:
+    """Jumps back of the clock by which the loss is stamped, and of the clock of every rank."""
     loss = signals.curve("train_loss")
-    curve = next((c for c in timed if loss is not None and c.series == loss.series), max(timed, key=len))
+    whole = next((c for c in timed if loss is not None and c.series == loss.series), max(timed, key=len))
+    curves = tuple(_per_rank(timed).values()) or (whole,)
+    found = [(curve.series.rank, curve, at) for curve in curves if len(at := _jumps_back(curve, params))]
+    return [_jump(rank, curve, at) for rank, curve, at in found[:4]]
+
+
+def _jumps_back(curve: Curve, params: Params) -> Ints:
+    """Indices of the points before which time ran backwards within a process life."""
     back = np.where(np.diff(curve.segment) == 0, np.diff(curve.time), 0.0)
     # a clock that runs backwards as a rule has no usual time between points
     bar = params["seconds"] if np.median(back) < 0 else _bar(curve, params)
-    at = np.flatnonzero(back < -bar)
+    at = np.flatnonzero(back < -max(bar, WRITERS * robust_sigma(back)))
     put_back = np.abs(back[at] + SUMMER_TIME) <= bar
-    if curve.series.naive_time and put_back.sum() <= MOST_SUMMERS:
-        at = at[~put_back]
-    if not len(at):
-        return []
-    first, by = int(curve.step[at[0] + 1]), float(-back[at[0]])
-    text = f"At step {first} the wall clock jumps back by {by:.4g} s ({len(at)} such jump{'s' if len(at) > 1 else ''})."
+    return at[~put_back] if curve.series.naive_time and put_back.sum() <= MOST_SUMMERS else at
+
+
+def _jump(rank: int | None, curve: Curve, at: Ints) -> Finding:
+    first, by = int(curve.step[at[0] + 1]), float(curve.time[at[0]] - curve.time[at[0] + 1])
+    whose = "the wall clock" if rank is None else f"the wall clock of rank {rank}"
+    text = f"At step {first} {whose} jumps back by {by:.4g} s ({len(at)} such jump{'s' if len(at) > 1 else ''})."
     row = Evidence(f"wall time of {curve.name}", first, -by, None, "seconds between two points")
-    return [_finding(curve, first, text, None, row)]
+    return _finding(curve, first, text, rank, row)
 
 
 def _finding(curve: Curve, step: int, text: str, rank: int | None, row: Evidence) -> Finding:
