@@ -241,6 +241,8 @@ def test_a_loss_that_swings_far_above_its_start_to_the_end() -> None:
     assert abs(left.onset - 60) < 5
     assert not left.returned
     assert above_start(7 + 6 * rng.random(500)) is None  # below twice its start
+    queue = np.minimum(0.5 + np.arange(500) / 10, 9) - np.maximum(np.arange(500) - 150, 0) / 200
+    assert above_start(queue + 0.05 * rng.standard_normal(500)) is None  # momentum contrast: it rises, then learns
     assert above_start(np.append(wild[:60], 7 + 0.05 * rng.standard_normal(440))) is None
 
 

@@ -23,6 +23,7 @@ HUGE = 1e100  # values whose squares would leave the range of numbers are judged
 MIN_POINTS = 12
 SHARP = 2  # blocks: a jump that climbs within so few is measured on a finer scale, if one shows it
 MOST_SHARP = 4  # points to a block of what may be a burst of its own in the aftermath of another
+LEARNT = 0.05  # of the level in the middle third of the log, by which the last lies lower
 SURGE = 20.0  # times the first value; a warm-up that begins roughly doubles it
 NEVER_AGAIN = 1.0  # times the first values: below them a loss has learnt all anew
 LEAP = 2.0  # no healthy loss ends above twice the values it begins with
@@ -158,6 +159,10 @@ def above_start(values: Floats) -> Excursion | None:
     before = float(np.median(values[:FIRST_VALUES]))
     if np.quantile(late, MOSTLY) <= before or np.median(late) <= LEAP * before:
         return None
+    middle, last = values[n // 3 : -(n // 3)], values[-(n // 3) :]
+    error = robust_sigma(last) * np.sqrt(2 / len(last))
+    if np.median(middle) - np.median(last) > max(LEARNT * np.median(middle), LEFT * error):
+        return None  # against a queue or a teacher that moves, a loss rises first and is learnt then
     noise = robust_sigma(np.diff(values[: 2 * MIN_POINTS])) / np.sqrt(2)
     left = moving_median(values, WINDOW) > before + max(LEFT * noise, before / 10)
     onset = int(np.flatnonzero(left)[0])
