@@ -79,17 +79,10 @@ def rewarded(signals: Signals) -> bool:
     return signals.has("reward")
 
 
-def adversarial(signals: Signals, curve: Curve) -> bool:
-    """Whether a loss is one side of a game, by its name: it has no trend that it should follow.
-
-    A critic beside an actor values what the actor does, and must come to be right.
-    """
-    said = ADVERSARIAL & _words(curve)
-    return bool(said) and not (said == {"critic"} and any("actor" in _words(other) for other in signals.every_curve()))
-
-
-def _words(curve: Curve) -> set[str]:
-    return set(re.split(r"[^a-z]+", curve.name.lower()))
+def adversarial(curve: Curve) -> bool:
+    """Whether a loss is one side of a game, by its name: it has no trend that it should follow. Nor has that of
+    a critic beside an actor, which grows with the returns."""
+    return bool(ADVERSARIAL & set(re.split(r"[^a-z]+", curve.name.lower())))
 
 
 def _leaves(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -65,7 +65,11 @@ META = Meta(
             4.0,
             "so many standard errors; both together added no alarm in the healthy curves it was simulated on",
         ),
-        Param("large", 0.5, "size of a step for which less is asked; no evaluation set is as noisy as half its level"),
+        Param(
+            "large",
+            0.5,
+            "step for the worse for which less is asked; no evaluation set is as noisy as half its level",
+        ),
         Param("z_large", 4.0, "such a step in units of noise and unrest: still a third above the largest other move"),
         Param("size", 0.02, "step against the level; smaller ones do not change a decision"),
         Param("lone", 2.0, "times the next highest evaluation above its neighbours; tails do not leave such gaps"),
@@ -158,7 +162,8 @@ def _step(curve: Curve, train: Curve | None, params: Params) -> Finding | None:
     jump = level_jump(points)
     if jump is None or jump.relative < params["size"]:
         return None
-    least = params["z_large" if jump.relative >= params["large"] else "z_step"]
+    worse = jump.after > jump.before if curve.series.role == "val_loss" else not _better(curve, jump)
+    least = params["z_large" if worse and jump.relative >= params["large"] else "z_step"]
     if jump.z < params["z"] and (jump.z < least or jump.kept_z < params["z_kept"]):
         return None
     move = _training_move(train, points, jump)

@@ -63,7 +63,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
     """Look for a flat span with a reason."""
     loss = signals.curve("train_loss")
     loss = loss.only_finite() if loss is not None else None
-    if loss is not None and adversarial(signals, loss):
+    if loss is not None and adversarial(loss):
         return NotApplicable(f"{loss.name} is one side of a game: it need not fall", "a metric of quality")
     if loss is None or len(loss) < FEW_POINTS:
         return NotApplicable("too few points of training loss", "the training loss at least every 1 % of the run")
