@@ -17,7 +17,7 @@ from trainforensics.signals.curve import Floats, Ints
 
 MOST_BELOW = 400  # points next below that tell the tail; of longer runs these are their upper part alone
 FEWEST_BELOW = 4
-SHARE_ABOVE = 4  # one point in so many above the level may stand out: more of them are the noise itself
+SHARE_ABOVE = 6  # one point in so many above the level may stand out: more of them are the nature of the data
 START = math.sqrt(2 / math.pi)  # hazard rate of a normal distribution at its middle
 FARTHEST = 1e100  # noise widths: squares of more leave the range of numbers
 TINY = float(np.finfo(np.float64).tiny)
