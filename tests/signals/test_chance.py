@@ -70,6 +70,8 @@ def test_evaluations_of_exactly_one_value_beside_a_loss_at_rest() -> None:
     assert "one answer for all" in (reason(logged(loss, alike)) or "")
     moving = score(0.72414 + noise(6, 0.01, rows), "val_acc", "val_metric")
     assert reason(logged(loss, moving)) is None
+    nothing = score(np.zeros(rows), "val_acc", "val_metric")  # no answer is always wrong: that is no model's doing
+    assert reason(logged(loss, nothing)) is None
 
 
 def test_what_rises_or_still_falls_is_not_at_rest() -> None:

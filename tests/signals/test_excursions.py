@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.signal import lfilter
 
-from trainforensics.signals.excursions import above_start, absurd_falls, excursions, surge_at_start
+from trainforensics.signals.excursions import above_start, absurd_falls, excursions, leap_at_start, surge_at_start
 from trainforensics.signals.measure import Excursion
 
 
@@ -254,3 +254,11 @@ def test_a_surge_within_the_first_points() -> None:
     assert surge_at_start(np.where(surge == 480, 9_000.0, surge)) is None  # five times its first value
     tail = np.random.default_rng(0).standard_normal(200) ** 2 + 1e-3
     assert surge_at_start(tail) is None
+
+
+@pytest.mark.parametrize(("lowest", "told"), [(1.9, True), (1.6, False)])
+def test_a_leap_after_which_a_loss_is_never_as_good_again(lowest: float, told: bool) -> None:
+    values = np.append(1.77, lowest + 4.2 * np.exp(-np.arange(200) / 30))
+    found = leap_at_start(values)
+    assert (found is not None) is told
+    assert leap_at_start(values[:3]) is None

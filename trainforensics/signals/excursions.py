@@ -25,7 +25,6 @@ SHARP = 2  # blocks: a jump that climbs within so few is measured on a finer sca
 MOST_SHARP = 4  # points to a block of what may be a burst of its own in the aftermath of another
 LEARNT = 0.05  # of the level in the middle third of the log, by which the last lies lower
 SURGE = 20.0  # times the first value; a warm-up that begins roughly doubles it
-NEVER_AGAIN = 1.0  # times the first values: below them a loss has learnt all anew
 LEAP = 2.0  # no healthy loss ends above twice the values it begins with
 FIRST_VALUES, MOSTLY, LEFT = 5, 0.25, 3.0  # of a start; share of late values that may lie below; noise widths above it
 SCATTERED, FEWEST_RUNS = 0.1, 3  # share of all points, runs of them in every third
@@ -92,14 +91,14 @@ def _until(excursion: Excursion, following: int) -> Excursion:
 
 
 def leap_at_start(values: Floats) -> Excursion | None:
-    """A loss that leaps to more than twice its first values within three points and never comes back below that, or to
-    what it began with: what was loaded is lost. None where it does not."""
+    """A loss that leaps to more than twice its first values within three points, and never comes back to what it began
+    with: what was loaded is lost. None where it does not."""
     for first in range(1, FIRST_POINTS + 1):
         before, since = values[:first], values[first:]
-        leapt = since.min() > LEAP * before.max() or (
-            since.min() > NEVER_AGAIN * before.max() and since[:FIRST_POINTS].min() > LEAP * before.max()
-        )
-        if len(since) < MIN_POINTS or before.min() <= 0 or not leapt:
+        if len(since) < MIN_POINTS or before.min() <= 0:
+            continue
+        highest = float(before.max())
+        if since.min() <= highest or since[:FIRST_POINTS].min() <= LEAP * highest:
             continue
         level = float(np.median(before))
         return Excursion(

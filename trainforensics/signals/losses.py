@@ -79,7 +79,7 @@ def unjudgeable(signals: Signals) -> NotApplicable | None:
     if curve is None:
         return NotApplicable("no training loss is logged", "the training loss at every step")
     if adversarial(curve):
-        return NotApplicable(f"{curve.name} is one side of a game and has no trend to leave", "a metric of quality")
+        return NotApplicable(f"{curve.name} is of a game or a critic and has no trend to leave", "a metric of quality")
     if _range_test(signals):
         return NotApplicable("the learning rate grows exponentially to the end: a range test", "")
     if curve.finite.sum() < FEWEST:

@@ -91,3 +91,12 @@ def test_the_clock_of_one_rank_that_is_put_back() -> None:
     outcome = judge(curves)
     assert isinstance(outcome, Fired)
     assert [found.scope.rank for found in outcome.findings if "jumps back" in found.summary] == [1]
+
+
+def test_the_clock_of_a_loss_over_all_ranks_beside_those_of_ranks() -> None:
+    time = 1.7e9 + np.arange(N) - np.where(np.arange(N) >= 50, 37.0, 0.0)
+    whole = make_curve(np.full(N, 3.0), time=time, series_id=9)
+    norms = [replace(curve, series=replace(curve.series, role="grad_norm")) for curve in ranks(0)]
+    outcome = judge([whole, *norms])
+    assert isinstance(outcome, Fired)
+    assert [found.scope.rank for found in outcome.findings if "jumps back" in found.summary] == [None]

@@ -100,8 +100,8 @@ def _backwards(signals: Signals, timed: list[Curve], params: Params) -> list[Fin
     """Jumps back of the clock by which the loss is stamped, and of the clock of every rank."""
     loss = signals.curve("train_loss")
     whole = next((c for c in timed if loss is not None and c.series == loss.series), max(timed, key=len))
-    curves = tuple(_per_rank(timed).values()) or (whole,)
-    found = [(curve.series.rank, curve, at) for curve in curves if len(at := _jumps_back(curve, params))]
+    curves = {curve.series.rank: curve for curve in (*_per_rank(timed).values(), whole)}
+    found = [(rank, curve, at) for rank, curve in curves.items() if len(at := _jumps_back(curve, params))]
     return [_jump(rank, curve, at) for rank, curve, at in found[:4]]
 
 

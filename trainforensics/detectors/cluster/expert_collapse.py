@@ -76,11 +76,10 @@ def detect(signals: Signals, params: Params) -> Outcome:
     found = [c for routing in known if _collapsed(c := concentration(routing), params)]
     if found:
         return Fired((_by_share(signals, min(found, key=lambda c: int(c.routing.step[c.onset])), len(found), params),))
-    other = _by_balance(signals, params) or _by_largest(signals, params) or _by_entropy(signals, params)
-    if other is None or known:
-        other = _by_dropped(signals, params)
-    if other is not None:
-        return Fired((other,))
+    sought = (_by_dropped,) if known else (_by_balance, _by_largest, _by_entropy, _by_dropped)
+    for seek in sought:
+        if (other := seek(signals, params)) is not None:
+            return Fired((other,))
     if not known and not _judged_otherwise(signals):
         return NotApplicable("no routing of experts is logged", "the share of tokens of every expert")
     return Clear()

@@ -175,7 +175,7 @@ def _padded(signals: Signals, onset: int, end: int, share: float) -> bool:
 def _waiting(signals: Signals, share: float) -> Finding | None:
     """Loading of data that begins to take a share of each step, whatever else happens to the pace."""
     loading, whole = signals.curve("dataloader_time"), signals.curve("step_time")
-    if loading is None or whole is None or _unit(loading) != _unit(whole):
+    if loading is None or whole is None or _in_milliseconds(loading) != _in_milliseconds(whole):
         return None
     loading = loading.only_finite()
     part = loading.value / np.maximum(at_steps(whole, loading.step), 1e-12)
@@ -200,7 +200,7 @@ def _waiting(signals: Signals, share: float) -> Finding | None:
     return None
 
 
-def _unit(curve: Curve) -> bool:
+def _in_milliseconds(curve: Curve) -> bool:
     """Whether a duration is in milliseconds, by its name."""
     return _MILLISECONDS.search(curve.name.lower()) is not None
 

@@ -114,8 +114,8 @@ def _training_level(train: Curve, clean: Curve) -> Floats:
 
 
 def _not_finite(curve: Curve, signals: Signals) -> _Fault | None:
-    """Evaluations that are not finite although training was, from the evaluation before to the one after; where only
-    evaluations were logged, all but a first one."""
+    """Evaluations that are not finite although training was, from the evaluation before to the one after; where no
+    training loss was logged, all that are not finite."""
     bad = ~curve.finite & ~_not_yet(curve)
     if not bad.any():
         return None

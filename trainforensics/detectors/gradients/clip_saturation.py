@@ -47,7 +47,7 @@ META = Meta(
     uses=("*",),
     params=(
         Param("share", 0.95, "nearly every step; healthy recipes clip a few per cent to a half"),
-        Param("crushed", 500.0, "recipes that clip each step on purpose do so by factors of ten to a few hundred"),
+        Param("crushed", 1000.0, "recipes that clip each step on purpose do so by factors of ten to a few hundred"),
     ),
 )
 MIN_POINTS = 50

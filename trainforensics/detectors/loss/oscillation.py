@@ -81,8 +81,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
     learnt = float(heights[0] - heights[:split].min())
     if after < params["share"] * max(learnt, before) or _stands_above(chunks, split, before):
         return Clear()
-    around = loss.step[(split - 1) * size], loss.step[min((split + 2) * size, len(loss) - 1)]
-    first, last = int(around[0]), int(around[1])
+    first, last = int(loss.step[(split - 1) * size]), int(loss.step[min((split + 2) * size, len(loss) - 1)])
     if part_adds(signals, loss, (first, last), after) or announced(signals, first, last):
         return Clear()
     return Fired((_finding(signals, loss, _onset(loss, split * size, size, before), before, after),))

@@ -60,7 +60,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
     loss = signals.curve("train_loss")
     loss = loss.only_finite() if loss is not None else None
     if loss is not None and (adversarial(loss) or signals.has("reward")):
-        return NotApplicable(f"{loss.name} is one side of a game and has no trend to leave", "a metric of quality")
+        return NotApplicable(f"{loss.name} is of a game or a critic and has no trend to leave", "a metric of quality")
     if loss is None or len(loss) < MIN_POINTS:
         return NotApplicable("too few points of training loss", "the training loss at least every 1 % of the run")
     left = min((event.onset_step for event in loss_events(signals) if event.lasting), default=None)

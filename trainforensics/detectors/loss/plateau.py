@@ -64,7 +64,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
     loss = signals.curve("train_loss")
     loss = loss.only_finite() if loss is not None else None
     if loss is not None and adversarial(loss):
-        return NotApplicable(f"{loss.name} is one side of a game: it need not fall", "a metric of quality")
+        return NotApplicable(f"{loss.name} is the loss of a game or a critic: it need not fall", "a metric of quality")
     if loss is None or len(loss) < FEW_POINTS:
         return NotApplicable("too few points of training loss", "the training loss at least every 1 % of the run")
     rate = signals.curve("learning_rate")

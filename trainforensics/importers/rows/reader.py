@@ -28,8 +28,9 @@ _RANK_IN_NAME = re.compile(
     r"(?:^|[/._-])(?:global_?)?(?:rank|worker|process|proc)[-_]?(\d+)(?=$|[/._-])", re.IGNORECASE
 )
 _SPLIT_COLUMNS = frozenset({"mode", "split", "phase", "stage", "type", "kind", "event", "record", "subset", "prefix"})
-_VALIDATION = frozenset({"val", "valid", "validation", "eval", "evaluation", "test", "dev", "validate"})
-_VALIDATION_ROW = re.compile(rf"({'|'.join(sorted(_VALIDATION))})([_ /-](iter|epoch|step|batch|end))?")
+_VALIDATION = re.compile(
+    r"(val|valid|validation|validate|eval|evaluation|test|dev)([_ /-](iter|epoch|step|batch|end))?"
+)  # "val", "val_epoch"
 _SET_COLUMNS = frozenset(
     {"dataset", "dataset_name", "eval_dataset", "eval_set", "test_set", "task", "task_name", "benchmark"}
     | {"domain", "language", "lang", "corpus", "source"}
@@ -276,7 +277,7 @@ def _validation_rows(block: Block) -> NDArray[np.bool_] | None:
     for name, cells in block.columns.items():
         if cells.text is None or name.lower().strip("_") not in _SPLIT_COLUMNS:
             continue
-        words = {text for text in set(cells.text) if isinstance(text, str) and _VALIDATION_ROW.fullmatch(text.lower())}
+        words = {text for text in set(cells.text) if isinstance(text, str) and _VALIDATION.fullmatch(text.lower())}
         if words:
             return np.isin(cells.text.astype(str), list(words))
     return None
