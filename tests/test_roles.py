@@ -320,3 +320,15 @@ def test_lost_games_are_no_loss() -> None:
 @pytest.mark.parametrize(("name", "role"), [("current_iters", None), ("iters", None), ("iter/s", "tokens_per_sec")])
 def test_a_count_in_the_plural_is_no_rate(name: str, role: str | None) -> None:
     assert resolve(name).role == role
+
+
+def test_the_parts_of_a_detectors_loss_stand_in_where_no_total_is_logged() -> None:
+    names = ["train/box_loss", "train/cls_loss", "val/box_loss", "val/cls_loss", "metrics/recall(B)"]
+    parts = resolve_all(names)
+    assert [(parts[name].role, parts[name].domain) for name in names] == [
+        ("train_loss", "box"), ("train_loss", "cls"), ("val_loss", "box"), ("val_loss", "cls"), (None, None),
+    ]  # fmt: skip
+    total = resolve_all([*names, "train/loss"])
+    assert [name for name in total if total[name].role] == ["train/loss"]
+    assert resolve_all(["box", "obj", "cls", "total"])["total"] == RoleMatch("train_loss", weak=True)
+    assert resolve_all(["cls", "total"])["total"].role is None

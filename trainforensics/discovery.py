@@ -15,7 +15,7 @@ from types import ModuleType
 
 from trainforensics import registry
 from trainforensics.errors import UsageError
-from trainforensics.importers import indexmap
+from trainforensics.importers import indexmap, mlflow
 from trainforensics.importers.base import Head, read_head
 from trainforensics.importers.lines import text_head
 from trainforensics.importers.table import columns_of
@@ -215,8 +215,8 @@ def _joins(folder: Path, run: Path, siblings: list[os.DirEntry[str]]) -> bool:
 
 
 def _closes(folder: Path) -> bool:
-    """Whether everything below the folder belongs together: a W&B run, or a checkpoint."""
-    return bool(_WANDB_RUN.match(folder.name)) or _checkpoint_step(folder, True) is not None
+    """Whether everything below the folder belongs together: a W&B run, a checkpoint, an MLflow run's metrics."""
+    return bool(_WANDB_RUN.match(folder.name)) or _checkpoint_step(folder, True) is not None or mlflow.is_part(folder)
 
 
 def _splits_one_run(siblings: list[os.DirEntry[str]]) -> bool:

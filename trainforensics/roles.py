@@ -119,6 +119,7 @@ class _Table:
     neutral: frozenset[str]
     weakening: frozenset[str]
     component: frozenset[str]
+    summand: frozenset[str]
     domain: frozenset[str]
     modules: frozenset[str]
     longest: int
@@ -165,8 +166,8 @@ def is_named(key: str, name: str) -> bool:
 def resolve_all(names: Iterable[str], extra: Mapping[str, str] | None = None) -> dict[str, RoleMatch]:
     """The roles of all names of one run. A weak name keeps its role only where no surer one has it.
 
-    Where no name is known as the training loss and nothing is rewarded, the plainest that speaks of a loss is taken;
-    where no name speaks of any result, "train" beside "val" is one.
+    Where no name is known as the training loss and nothing is rewarded, the parts of a detector's loss are taken, or
+    the plainest that speaks of a loss; where no name speaks of any result, "train" beside "val" is one.
     """
     found = {name: resolve(name, extra) for name in names}
     sure = {_place(match) for match in found.values() if match.role and not match.weak}
@@ -179,7 +180,11 @@ def resolve_all(names: Iterable[str], extra: Mapping[str, str] | None = None) ->
     free = [name for name in decided if not any(is_named(key, name) for key in extra or {})]
     if not {"train_loss", "reward"} & {match.role for match in decided.values()}:
         unmapped = [name for name in free if decided[name] == RoleMatch()]
-        standing_in = _plainest_loss(unmapped) or _gans_generator(unmapped) or _critics_loss(unmapped)
+        summands = _summands(unmapped)
+        decided |= summands
+        standing_in = (
+            [] if summands else _plainest_loss(unmapped) or _gans_generator(unmapped) or _critics_loss(unmapped)
+        )
         decided |= {name: RoleMatch("train_loss", weak=True) for name in standing_in}
         if not {"train_loss", "val_loss", "val_metric"} & {match.role for match in decided.values()}:
             decided |= _bare_pair(unmapped)
@@ -204,6 +209,31 @@ def _plainest_loss(names: Iterable[str]) -> list[str]:
             further = [word for word in words if word not in LOSS_WORDS | _table().neutral]
             ranked.append((("loss" not in words, len(further)), name))
     return [min(ranked, key=lambda item: item[0])[1]] if ranked else []
+
+
+def _summands(names: Iterable[str]) -> dict[str, RoleMatch]:
+    """The parts that a detector's loss is the sum of, two or more of training or of validation; the part is the domain.
+
+    A bare "total" beside them is the sum itself.
+    """
+    found: dict[str, dict[str, RoleMatch]] = {"train_loss": {}, "val_loss": {}}
+    total: dict[str, RoleMatch] = {}
+    for name in names:
+        parts = _set_aside(_cut(name))
+        words = [token.word for token in parts.tokens if token.word not in _table().neutral]
+        role = "val_loss" if parts.val else "train_loss"
+        spoken = any(token.word == "loss" for token in parts.tokens)
+        if [token.word for token in parts.tokens] == ["total"] and not parts.val:
+            total[name] = RoleMatch(role, weak=True)
+        elif words and set(words) <= _table().summand and (spoken or not parts.val):
+            found[role][name] = RoleMatch(role, domain="_".join(words), weak=True)
+    matches = {name: match for same in found.values() if len(same) > 1 for name, match in same.items()}
+    return matches | total if len(found["train_loss"]) > 1 else {}
+
+
+def is_summand(domain: str | None) -> bool:
+    """Whether what a name says beside a loss is a part of a detector's loss."""
+    return domain is not None and set(domain.split("_")) <= _table().summand
 
 
 def _gans_generator(names: Iterable[str]) -> list[str]:
@@ -288,6 +318,7 @@ def _table() -> _Table:
         neutral=frozenset(words["neutral"]),
         weakening=frozenset(words["weakening"]),
         component=frozenset(words["component"]),
+        summand=frozenset(words["summand"]),
         domain=frozenset(words["domain"]),
         modules=frozenset(words["modules"]),
         longest=1

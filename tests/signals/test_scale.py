@@ -7,7 +7,7 @@ import pytest
 from factories import make_curve, make_signals
 
 from trainforensics.model import Event
-from trainforensics.signals.scale import loss_scale, low_precision, skipped_by_scaler, skips_per_row
+from trainforensics.signals.scale import at_growth, loss_scale, low_precision, skipped_by_scaler, skips_per_row
 
 
 def test_reductions_and_search() -> None:
@@ -89,3 +89,17 @@ def test_a_total_that_stands_skips_nothing() -> None:
     assert not skips_per_row(np.full(50, 2.0)).any()
     assert skips_per_row(np.r_[np.full(20, 2.0), np.full(20, 5.0)]).sum() == 3
     assert skips_per_row(np.array([0.0, 1, 0, 1])).sum() == 2
+
+
+@pytest.mark.parametrize(
+    ("first", "cadence", "found"),
+    [
+        ([2050, 6100, 10150], 50, True),
+        ([2050, 5300, 10150], 50, False),
+        ([2050, 6100], 50, False),  # one distance in twenty agrees by chance
+        ([2001, 4002], 1, True),
+        ([2050], 50, False),
+    ],
+)
+def test_distances_of_whole_growth_intervals(first: list[int], cadence: int, found: bool) -> None:
+    assert at_growth(np.array(first), cadence) is found

@@ -78,3 +78,8 @@ def test_zero_in_the_first_epoch_while_evaluation_lives() -> None:
     assert found.value == 0
     later = make_curve(np.linspace(0, 30, N), "epoch", series_id=2)
     assert stuck(make_signals([make_curve(loss), value, later])) is None
+
+
+def test_zeros_hide_nothing_where_most_bad_gradients_stand_beside_a_moving_loss() -> None:
+    curve = make_curve([0.3, 0.0, 0.2, -0.1, 0.0, 0.4, 0.1, -0.2])
+    assert not hidden_points(curve, np.full(8, np.inf)).any()

@@ -4,6 +4,7 @@ _FORMATS = (
     "tensorboard",
     "wandb",
     "wandb.files",
+    "mlflow",
     "jsonlogs.jsonlines",
     "jsonlogs.trainer_state",
     "table",

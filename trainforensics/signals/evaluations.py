@@ -111,6 +111,11 @@ class Course:
     noise: float = math.nan
     text: str = ""  # both levels and the steps whose medians they are
 
+    @property
+    def kept(self) -> float:
+        """The later level as a share of the earlier one; NaN unless both are positive."""
+        return self.after / self.before if self.before > 0 and self.after > 0 else math.nan
+
 
 def usable(curve: Curve) -> Curve:
     """The finite points of a curve with values that arithmetic can stand, one a step (the last logged)."""

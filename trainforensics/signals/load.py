@@ -14,6 +14,7 @@ from trainforensics.model import Checkpoint, ReadWarning, Series, SeriesSummary
 from trainforensics.signals.blanks import with_blanks
 from trainforensics.signals.curve import Curve
 from trainforensics.signals.mixture import shares
+from trainforensics.signals.parts import sum_of_parts
 from trainforensics.signals.run import Signals
 from trainforensics.store.agreement import Agreement, agreement
 from trainforensics.store.reader import StoredPoints, StoredRun, StoredSeries
@@ -57,11 +58,13 @@ def judge_series(run: StoredRun, settings: Settings) -> Judged:
         if curve.series.role is not None:
             by_role.setdefault(curve.series.role, []).append(curve)
     by_role["sampling_ratio"] = [*by_role.get("sampling_ratio", []), *_mixture(run, by_role.get("train_loss", []))]
+    for role in ("train_loss", "val_loss"):
+        by_role[role] = [*by_role.get(role, []), *sum_of_parts(by_role.get(role, []))]
     sources = run.sources
     signals = Signals(
         run=run.name,
         axis=run.axis,
-        by_role={role: tuple(sorted(curves, key=len, reverse=True)) for role, curves in by_role.items()},
+        by_role={role: tuple(sorted(curves, key=len, reverse=True)) for role, curves in by_role.items() if curves},
         unmapped=tuple(curve for curve in judged if curve.series.role is None),
         events=run.events,
         checkpoints=_checkpoints(run),

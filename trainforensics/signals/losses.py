@@ -8,7 +8,7 @@ import numpy as np
 
 from trainforensics.model import Evidence, Finding, NotApplicable, Recovery
 from trainforensics.signals.curve import Curve, Floats
-from trainforensics.signals.evaluations import condense, earlier_wobble, sustained_rise
+from trainforensics.signals.evaluations import condense, earlier_wobble, sustained_rise, validation_curves
 from trainforensics.signals.excursions import (
     MIN_POINTS,
     above_start,
@@ -40,6 +40,7 @@ STEP_POINTS = 2  # the same for a burst
 HABIT = 0.05  # share of all points: what one batch in twenty does all along is the nature of the data
 UNHABITUAL = 2.0  # times the usual height of such bursts
 MOST_ENDS = 32  # that a later life replaced and that are judged; a run with more restarts than that judges the highest
+EVALUATIONS = 3  # before and after a step that tell whether validation shares it
 CURE = 1.3  # a learning rate back at up to this factor of one that the run knows is no news
 
 
@@ -166,7 +167,7 @@ def _constructed(signals: Signals, curve: Curve, event: LossEvent) -> bool:
         return True
     if event.sudden and event.lasting and ends_dip(finite.value, event.excursion):
         return True
-    if _joined(signals, curve, event):
+    if _joined(signals, curve, event) or (event.sudden and event.lasting and _validation_gains(signals, event)):
         return True
     return not event.sudden and (rewarded(signals) or bool(ramps(finite)) or _reweighted(signals, event))
 
@@ -219,6 +220,18 @@ def ends_dip(value: Floats, e: Excursion) -> bool:
     fell = int(above[-1]) + 1
     sudden = bool(np.any(value[fell : fell + FEWEST_STAGE] < low))
     return sudden and fell > e.onset - fell and float(np.mean(value[:fell] > high)) > USUAL
+
+
+def _validation_gains(signals: Signals, event: LossEvent) -> bool:
+    """Whether evaluations beyond the step are better than those before it, as no weights gone astray make them."""
+    if event.excursion.recovery == "diverging":
+        return False
+    curves = [curve for curve in validation_curves(signals) if curve.series.domain is None]
+    around = [
+        (curve.value[curve.step <= event.before_step], curve.value[curve.step >= event.peak_step]) for curve in curves
+    ]
+    told = [(before[-EVALUATIONS:], after) for before, after in around if min(len(before), len(after)) >= EVALUATIONS]
+    return bool(told) and all(float(np.median(after)) < float(before.min()) for before, after in told)
 
 
 def _reweighted(signals: Signals, event: LossEvent) -> bool:

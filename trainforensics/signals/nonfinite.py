@@ -18,7 +18,7 @@ from trainforensics.model import Recovery, Series
 from trainforensics.signals.curve import Bools, Curve, Ints
 from trainforensics.signals.rows import MIN_ROWS, loss_like, missing_rows, real_rows, with_rows
 from trainforensics.signals.run import Signals
-from trainforensics.signals.scale import loss_scale, low_precision, skipped_by_scaler
+from trainforensics.signals.scale import at_growth, loss_scale, low_precision, skipped_by_scaler
 from trainforensics.signals.stretches import at_steps, lasting_start, stretches
 from trainforensics.signals.stuck import hidden_points, stuck
 
@@ -461,6 +461,9 @@ def _own_faults(signals: Signals, curve: Curve, mask: Bools, losses: list[_Bad])
         kept &= ~((curve.step[first] >= start) & (curve.step[first] <= until))
     if scale is not None and scale.dynamic and len(first) * PROBES <= len(curve):
         kept &= ~((last == first) & np.isposinf(curve.value[first]))  # probes that fail between two rows
+    late = kept & (first > 0)
+    if scale is None and at_growth(curve.step[first[late]], curve.cadence):
+        kept &= ~(short & ((first == 0) | late))
     if low_precision(signals):
         kept &= ~((first == 0) & short & (last < len(curve) - 1))
         spaced = len(curve) > 0 and len(first) * 500 <= int(curve.step[-1]) - int(curve.step[0])

@@ -23,6 +23,8 @@ SEARCH_ROWS, SEARCH_STEPS = 3, 8
 RESET_DOUBLINGS = 3.0
 MIN_MOVE = 0.3  # doublings
 FLOOR = 1.0
+GROWTH = 2000  # updates without an overflow after which PyTorch's and apex's scalers grow their scale
+BY_CHANCE = 0.01
 
 _ATTEMPT = re.compile(r"[Aa]ttempted loss scale:\s*([\d.eE+]+),\s*reducing to\s*([\d.eE+-]+)")
 _SETTING = re.compile(r"(?:setting|reducing|decreasing)\b.{0,20}\bloss scale (?:to|by)?:?\s*([\d.eE+-]+)")
@@ -109,6 +111,20 @@ def low_precision(signals: Signals) -> bool:
     """Whether configuration or a moving loss scale say that the run computed in fp16 or fp8."""
     scale = loss_scale(signals)
     return (scale is not None and scale.dynamic) or _says_low_precision(signals.config)
+
+
+def at_growth(first: Ints, cadence: int) -> bool:
+    """Whether stretches without a finite gradient, of shape (n,), begin as far apart as a scaler grows its scale.
+
+    A scale that has grown too far overflows once and is halved, so that the distances are whole multiples of the
+    interval, up to the `cadence` at which the norm is logged.
+    """
+    if len(first) < 2:
+        return False
+    apart = np.diff(first)
+    times = np.maximum(np.rint(apart / GROWTH), 1)
+    likely = min(1.0, (2 * cadence + 1) / GROWTH)
+    return bool(np.all(np.abs(apart - times * GROWTH) <= cadence)) and likely ** len(apart) <= BY_CHANCE
 
 
 def _says_low_precision(config: Any, key: str = "") -> bool:

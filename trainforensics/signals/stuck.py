@@ -182,11 +182,14 @@ def hidden_points(curve: Curve, gradients: Floats) -> Bools:
     """Points of a loss that are exactly zero, or repeat the point before, while the gradient norm is not finite.
 
     `gradients` has shape (n,), infinity where the norm is not finite. Zeros from the very first point on hide nothing
-    that the log could show, so they do not count.
+    that the log could show, so they do not count; nor do any where most such norms stand beside a loss that moves.
     """
     value = curve.value
     repeats = np.append(False, value[1:] == value[:-1])
-    hidden: Bools = np.isinf(gradients) & np.isfinite(value) & ((value == 0) | repeats)
+    beside = np.isinf(gradients) & np.isfinite(value)
+    hidden: Bools = beside & ((value == 0) | repeats)
+    if hidden.sum() <= beside.sum() / 2:
+        return np.zeros(len(value), dtype=np.bool_)
     first, last = stretches(hidden)
     if len(first) and first[0] == 0:
         hidden[: last[0] + 1] = False

@@ -36,9 +36,9 @@ _ORDINARY_STEM = re.compile(
     re.IGNORECASE,
 )
 _WANDB_RUN = re.compile(r"(?:^|/)(?:offline-)?run-\d{8}_\d{6}-(\w+)(?=/|$)")
-# Sub-folders that say nothing about a series: those of W&B, of Hugging Face, of ranks and of checkpoints.
+# Sub-folders that say nothing about a series: those of W&B, of Hugging Face, of MLflow, of ranks and of checkpoints.
 _SILENT_FOLDER = re.compile(
-    r"^(wandb|files|logs|tmp|runs|checkpoints|(offline-)?run-\d{8}_\d{6}-\w+|[A-Z][a-z]{2}\d{2}_\d{2}-\d{2}-\d{2}_.*"
+    r"^(wandb|files|logs|tmp|runs|checkpoints|metrics|(offline-)?run-\d{8}_\d{6}-\w+|[A-Z][a-z]{2}\d{2}_\d{2}-\d{2}-\d{2}_.*"
     r"|rank[-_]?\d+|(checkpoint|ckpt|global_?step|iter|step|model|state)[-_=]?\d+)$",
     re.IGNORECASE,
 )

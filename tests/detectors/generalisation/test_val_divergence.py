@@ -144,3 +144,26 @@ def test_a_step_within_the_rise_does_not_hide_it() -> None:
     value = u_shape(50, 3, 0.8, noise=0.05)
     value[10:] += 0.5
     assert findings(make_signals([validation(value), training(50)]))
+
+
+def epochs(value: list[float], role: str) -> Curve:
+    return make_curve(value, role, step=np.arange(len(value)), series_id=role == "val_loss")
+
+
+SHORT = [0.563, 0.523, 0.495, 0.457, 0.469, 0.498, 0.534]
+
+
+def test_a_short_rise_counts_where_training_lost_a_third_of_its_loss_meanwhile() -> None:
+    falling = [0.631, 0.526, 0.449, 0.371, 0.287, 0.219, 0.158]
+    (found,) = findings(make_signals([epochs(SHORT, "val_loss"), epochs(falling, "train_loss")]))
+    assert (found.onset_step, found.severity) == (4, "medium")
+    settled = [0.631, 0.526, 0.449, 0.371, 0.365, 0.36, 0.352]
+    assert not findings(make_signals([epochs(SHORT, "val_loss"), epochs(settled, "train_loss")]))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_noise_on_a_flat_validation_loss_beside_a_memorising_run_is_quiet(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    flat = 0.5 + 0.3 * np.exp(-np.arange(20) / 2) + 0.01 * rng.standard_normal(20)
+    falling = np.exp(-np.arange(20) / 6)
+    assert not findings(make_signals([epochs(list(flat), "val_loss"), epochs(list(falling), "train_loss")]))

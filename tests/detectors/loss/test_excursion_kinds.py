@@ -123,3 +123,13 @@ def test_an_absurd_value_of_either_sign_is_a_burst(value: float) -> None:
         assert set(answers) == {"instant-burst"}
         assert answers["instant-burst"].findings[0].occurrences == (251,)
         assert len(answers["instant-burst"].findings[0].summary) < 150
+
+
+@pytest.mark.parametrize(("level", "named"), [(3.48, False), (3.62, True)])
+def test_a_step_beyond_which_validation_is_better_is_no_divergence(level: float, named: bool) -> None:
+    rng = np.random.default_rng(5)
+    loss = np.r_[np.full(280, 3.47), np.full(20, 3.65)] + 0.008 * rng.standard_normal(300)
+    held = np.r_[np.full(280, 3.54), np.full(20, level)] + 0.005 * rng.standard_normal(300)
+    params = {p.name: p.default for p in divergence.META.params}
+    found = divergence.detect(make_signals({"train_loss": loss, "val_loss": held}), params)
+    assert isinstance(found, Fired) is named

@@ -148,3 +148,12 @@ def test_an_average_that_keeps_the_one_nan_of_the_loss_is_no_second_fault() -> N
     loss[300], mean[300:] = np.nan, np.nan
     curves = [make_curve(loss, "train_loss", name="loss"), make_curve(mean, "train_loss", name="avg_loss")]
     assert not isinstance(grad_nan.detect(make_signals(curves), {}), Fired)
+
+
+@pytest.mark.parametrize(("apart", "quiet"), [(40, True), (31, False)])
+def test_overflows_of_a_scale_that_is_not_logged_come_when_it_grows(apart: int, quiet: bool) -> None:
+    norm = NORM.copy()
+    norm[[20, 20 + apart, 20 + 3 * apart, 20 + 5 * apart]] = np.inf
+    step = np.arange(0, 50 * N, 50)
+    signals = make_signals([make_curve(LOSS, step=step), make_curve(norm, "grad_norm", step=step, series_id=1)])
+    assert isinstance(grad_nan.detect(signals, {}), Clear) is quiet

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import pytest
-from factories import make_signals
+from factories import make_curve, make_signals
 
 from trainforensics.detectors.resume import checkpoint_failure
 from trainforensics.model import Checkpoint, Clear, Event, Finding, Fired, NotApplicable, Outcome
@@ -85,3 +85,11 @@ def test_a_name_that_counts_epochs_is_no_step() -> None:
     events = [Event("checkpoint-saved", step=s, text=f"saved checkpoint checkpoint{s // 100}.pt") for s in steps]
     assert isinstance(judge(events), Clear)
     assert one(judge(events[:5])).onset_step == 600
+
+
+@pytest.mark.parametrize(("end", "quiet"), [(1.9, True), (np.nan, True), (1.2, False)])
+def test_no_save_is_due_where_no_evaluation_is_better(end: float, quiet: bool) -> None:
+    value = np.r_[np.linspace(3, 1.5, 10), np.full(10, end)]
+    evaluations = make_curve(value, "val_loss", step=np.arange(50, 1001, 50), series_id=1)
+    signals = make_signals([make_curve(LOSS), evaluations], events=tuple(saved(range(50, 501, 50))))
+    assert isinstance(checkpoint_failure.detect(signals, PARAMS), Clear) is quiet

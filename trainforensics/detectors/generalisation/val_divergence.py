@@ -63,6 +63,11 @@ META = Meta(
         Param("remark", 0.02, "rise against the level below which nothing is said: less than runs differ by seed"),
         Param("wobble", 2.0, "times the largest rise that the run made and undid before its minimum"),
         Param("jump_z", 7.0, "a step that val-jump names"),
+        Param(
+            "memorised", 2 / 3, "share of its loss that training keeps: with a third gone, a validation set that gains"
+        ),
+        Param("memorised_z", 3.0, "standard errors that are enough then; up to 5 in 100 flat curves reach all three"),
+        Param("memorised_p", 0.2, "and the Mann-Kendall level: 3 evaluations out of order by one"),
         Param("undone", 0.5, "share of the rise that a later fall must undo for the event to be another kind's"),
     ),
 )
@@ -85,10 +90,12 @@ def detect(signals: Signals, params: Params) -> Outcome:
 def _judge(curve: Curve, train: Curve | None, signals: Signals, params: Params) -> Finding | None:
     points = condense(curve)
     rise = sustained_rise(points)
-    if rise is None or not _stands_out(points, rise, params) or _is_another_shape(curve, points, rise, params):
+    if rise is None:
         return None
     training = course_between(train, points, rise.best, len(points) - 1)
-    if training.way == "rises":
+    if training.way == "rises" or _is_another_shape(curve, points, rise, params):
+        return None
+    if not _stands_out(points, rise, params) and not _beside_memorised(points, rise, training, params):
         return None
     return _finding(curve, points, rise, training, signals, params)
 
@@ -99,6 +106,18 @@ def _stands_out(points: Condensed, rise: Rise, params: Params) -> bool:
         and rise.trend_p <= (params["short_p"] if rise.relative >= params["short_rise"] else params["trend_p"])
         and rise.relative >= params["remark"]
         and rise.level - rise.low >= params["wobble"] * earlier_wobble(points, rise.best)
+    )
+
+
+def _beside_memorised(points: Condensed, rise: Rise, training: Course, params: Params) -> bool:
+    """Whether training lost so much of its loss since the minimum that a weaker rise is overfitting as well."""
+    return (
+        training.way == "falls"
+        and training.kept <= params["memorised"]
+        and rise.relative >= params["alarm"]
+        and rise.z >= params["memorised_z"]
+        and rise.trend_p <= params["memorised_p"]
+        and rise.level - rise.low >= earlier_wobble(points, rise.best)
     )
 
 
@@ -118,7 +137,7 @@ def _finding(
     curve: Curve, points: Condensed, rise: Rise, training: Course, signals: Signals, params: Params
 ) -> Finding:
     best = best_step(curve, points, rise.best)
-    onset, last = int(points.step[rise.onset]), int(curve.step[-1])
+    onset, last = max(int(points.step[rise.onset]), _after(curve, best)), int(curve.step[-1])
     peak = int(points.step[rise.peak])
     top = float(points.smooth[rise.peak])
     undone = (top - rise.level) / (top - rise.low) if top > rise.low else 0.0
@@ -168,6 +187,11 @@ def _finding(
             Precursor(curve.name, best, onset - best, f"best evaluation, {onset - best} steps before the onset"),
         ),
     )
+
+
+def _after(curve: Curve, step: int) -> int:
+    """The first evaluation after a step, or the last one."""
+    return int(curve.step[min(curve.at(step) + 1, len(curve) - 1)])
 
 
 def _training_text(training: Course, logged: bool) -> str:

@@ -32,6 +32,7 @@ from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Event, Evidence, Finding, Fired, NotApplicable, Outcome, Scope
 from trainforensics.signals import Signals
+from trainforensics.signals.evaluations import oriented
 
 META = Meta(
     kind=KINDS["checkpoint-failure"],
@@ -112,6 +113,15 @@ def _failure(signals: Signals, failed: list[Event], saved: list[int]) -> Finding
     )
 
 
+def _only_better_are_saved(signals: Signals, last: int, following: int) -> bool:
+    """Whether evaluations went on after a save and none of them was better than those before it: no save was due."""
+    for curve in (*signals.curves("val_loss"), *map(oriented, signals.curves("val_metric"))):
+        before, inside = curve.value[curve.step <= last], curve.value[(curve.step > last) & (curve.step < following)]
+        if np.isfinite(before).any() and len(inside) and not np.any(inside < np.nanmin(before)):
+            return True
+    return False
+
+
 def _gap(signals: Signals, saved: list[int], intervals: float) -> Finding | None:
     distances = np.diff(saved)
     curve = signals.curve("train_loss") or max(signals.every_curve(), key=len, default=None)
@@ -125,6 +135,8 @@ def _gap(signals: Signals, saved: list[int], intervals: float) -> Finding | None
     if not long:
         return None
     last, following = long[0]
+    if _only_better_are_saved(signals, last, following):
+        return None
     due = int(last + usual)
     at_end = following == ends[-1]
     text = f"After the checkpoint of step {last} none was saved until step {following}"
