@@ -332,3 +332,26 @@ def test_the_parts_of_a_detectors_loss_stand_in_where_no_total_is_logged() -> No
     assert [name for name in total if total[name].role] == ["train/loss"]
     assert resolve_all(["box", "obj", "cls", "total"])["total"] == RoleMatch("train_loss", weak=True)
     assert resolve_all(["cls", "total"])["total"].role is None
+
+
+@pytest.mark.parametrize(
+    ("names", "loss"),
+    [
+        (["ppl", "acc", "valid ppl"], "ppl"),
+        (["Train perplexity", "lr"], "Train perplexity"),
+        (["perplexity", "loss"], "loss"),
+        (["hm", "wh", "tot"], "tot"),
+    ],
+)
+def test_what_stands_in_for_a_training_loss(names: list[str], loss: str) -> None:
+    found = resolve_all(names)
+    assert [name for name in names if found[name].role == "train_loss" and found[name].domain is None] == [loss]
+
+
+@pytest.mark.parametrize(
+    ("name", "role"),
+    [("Recall@20", "val_metric"), ("NDCG@10", "val_metric"), ("train/recall@20", None), ("Acc@1", None),
+     ("Avg_Reward_100", "reward"), ("reward_1", None)],
+)  # fmt: skip
+def test_ranked_metrics_and_rewards_over_many_episodes(name: str, role: str | None) -> None:
+    assert resolve(name).role == role

@@ -26,7 +26,10 @@ _SUFFIX_UNIT = re.compile(r"\s+in\s+\w+$")
 _NORM_ORDER = re.compile(r"(?<=_)(\d)\.0(?=_)")
 _BARE_GRADIENTS = frozenset({"grad", "gradient"})  # a norm, where no other name says so
 _CRITICS_LOSS = frozenset({("critic", "loss"), ("loss", "critic"), ("qf", "loss"), ("train", "critic", "loss")})
+_PERPLEXITY = frozenset({"ppl", "perplexity"})
+_AT_K = re.compile(r"(?:recall|ndcg|hr|hit|hits|mrr|map|precision)@\d+\b", re.IGNORECASE)  # only an evaluation ranks
 _WINDOW = re.compile(r"\s[(\[](?:last|past|over)\s\d+[^)\]]*[)\]]")  # "reward (last 10 episodes)"
+_SPAN = re.compile(r"([a-z]*)[1-9]\d{1,3}")  # episodes that a reward is the mean of: "avg_reward_100"
 _POSSESSIVE = re.compile(r"(?<=\w)'s(?= )")  # "valid_1's auc"
 _GBDT_NORM = re.compile(r"'s (l[12])$")  # LightGBM's errors of a regression
 _NORM_BARS = re.compile(r"\|{1,2}(\w+)\|{1,2}")
@@ -182,9 +185,8 @@ def resolve_all(names: Iterable[str], extra: Mapping[str, str] | None = None) ->
         unmapped = [name for name in free if decided[name] == RoleMatch()]
         summands = _summands(unmapped)
         decided |= summands
-        standing_in = (
-            [] if summands else _plainest_loss(unmapped) or _gans_generator(unmapped) or _critics_loss(unmapped)
-        )
+        ways = (_plainest_loss, _gans_generator, _critics_loss, _perplexity)
+        standing_in = [] if summands else next((found for way in ways if (found := way(unmapped))), [])
         decided |= {name: RoleMatch("train_loss", weak=True) for name in standing_in}
         if not {"train_loss", "val_loss", "val_metric"} & {match.role for match in decided.values()}:
             decided |= _bare_pair(unmapped)
@@ -214,21 +216,24 @@ def _plainest_loss(names: Iterable[str]) -> list[str]:
 def _summands(names: Iterable[str]) -> dict[str, RoleMatch]:
     """The parts that a detector's loss is the sum of, two or more of training or of validation; the part is the domain.
 
-    A bare "total" beside them is the sum itself.
+    A bare "total" beside them is the sum itself. Parts of validation are parts of training too: "val/seg" alone is a
+    metric.
     """
-    found: dict[str, dict[str, RoleMatch]] = {"train_loss": {}, "val_loss": {}}
+    train: dict[str, str] = {}
+    val: dict[str, str] = {}
     total: dict[str, RoleMatch] = {}
     for name in names:
         parts = _set_aside(_cut(name))
         words = [token.word for token in parts.tokens if token.word not in _table().neutral]
-        role = "val_loss" if parts.val else "train_loss"
-        spoken = any(token.word == "loss" for token in parts.tokens)
-        if [token.word for token in parts.tokens] == ["total"] and not parts.val:
-            total[name] = RoleMatch(role, weak=True)
-        elif words and set(words) <= _table().summand and (spoken or not parts.val):
-            found[role][name] = RoleMatch(role, domain="_".join(words), weak=True)
-    matches = {name: match for same in found.values() if len(same) > 1 for name, match in same.items()}
-    return matches | total if len(found["train_loss"]) > 1 else {}
+        if [token.word for token in parts.tokens] in (["total"], ["tot"]) and not parts.val:
+            total[name] = RoleMatch("train_loss", weak=True)
+        elif words and set(words) <= _table().summand:
+            (val if parts.val else train)[name] = "_".join(words)
+    val = {name: part for name, part in val.items() if part in train.values()}
+    if len(train) < 2:
+        return {}
+    roles = [("train_loss", train), ("val_loss", val if len(val) > 1 else {})]
+    return total | {n: RoleMatch(role, domain=d, weak=True) for role, parts in roles for n, d in parts.items()}
 
 
 def is_summand(domain: str | None) -> bool:
@@ -246,6 +251,17 @@ def _critics_loss(names: Iterable[str]) -> list[str]:
     """What learning from recorded transitions minimises where no reward is logged: the critic's loss; none, or one."""
     found = [name for name in names if tuple(token.word for token in _cut(name)) in _CRITICS_LOSS]
     return found if len(found) == 1 else []
+
+
+def _perplexity(names: Iterable[str]) -> list[str]:
+    """The perplexity in training, which rises and falls with the loss that is its logarithm; none, or one."""
+    found = []
+    for name in names:
+        parts = _set_aside(_cut(name))
+        words = {token.word for token in parts.tokens if token.word not in _table().neutral}
+        if len(words) == 1 and words <= _PERPLEXITY and not parts.val:
+            found.append(name)
+    return found[:1]
 
 
 def _bare_pair(names: Iterable[str]) -> dict[str, RoleMatch]:
@@ -361,6 +377,7 @@ def _resolve(name: str) -> RoleMatch:
         return RoleMatch()
     if len(within) == 1 and within[0].word in _PLURALS:
         return RoleMatch()
+    parts.val |= not parts.trained and _AT_K.search(name) is not None
     match = _validation(parts) if parts.val else _by_windows(parts)
     if match.role is None and (probed := _probed(parts)) is not None:
         match = probed
@@ -484,6 +501,8 @@ def _fit(rule: _Rule, key: str, run: list[_Token], rest: list[_Token], name: _Na
             return None
         if token.word in table.neutral or (stem or token.word) in rule.decorations or token.word in table.domain:
             weak |= token.word in table.weakening or token.word[len(stem) :].strip("0") != ""
+        elif rule.role == "reward" and (found := _SPAN.fullmatch(token.word)) and found[1] in {"", *table.neutral}:
+            weak = mean = True
         elif token.word.isdigit() and (rule.decorations or _tells_optimisers(rule, name, token, own)):
             weak |= token.word != "0"
         elif not _allowed(rule, token, own, rest):

@@ -18,6 +18,7 @@ PLANNED = (
 )  # fmt: skip
 ADVERSARIAL = frozenset({"g", "gen", "generator", "d", "disc", "discriminator", "critic", "adv", "adversarial", "gan"})
 OTHER_LOSSES = ADVERSARIAL | {"sum", "value", "critic", "vf", "td", "q", "mse", "rmse", "mae", "huber", "l1", "l2"}
+OTHER_LOSSES |= {"ppl", "perplexity", "box", "bbox"}
 PRETRAINING = frozenset({"pt", "pretrain", "pretraining", "pre-training", "clm", "causal_lm"})  # stages on raw text
 LARGEST_BATCH = 65_536  # of contrastive training; ln of it is 11.1
 LARGEST_VOCABULARY = 300_000  # of the tokenisers in use; ln of it is 12.6
