@@ -312,6 +312,35 @@ def sustained_rise(curve: Condensed, min_after: int = 3) -> Rise | None:
     )
 
 
+def rise_in_order(curve: Condensed) -> Rise | None:
+    """The rise of two evaluations or more, each above the one before, that follow the best of a few."""
+    value = curve.value
+    best = int(np.argmin(value))
+    since, scale = value[best:], scale_of(value)
+    if len(since) < 3 or np.any(np.diff(since) <= 0) or scale <= 0:
+        return None
+    low, level = float(since[0]), float(since[-1])
+    error = max(curve.noise * math.sqrt(2), 1e-9 * abs(level), _TINY)
+    return Rise(
+        best=best,
+        onset=best + 1,
+        peak=len(value) - 1,
+        low=low,
+        level=level,
+        z=(level - low) / error,
+        trend_p=1 / math.factorial(len(since)),
+        relative=(level - low) / scale,
+    )
+
+
+def first_in_order(curve: Condensed, rise: Rise) -> int:
+    """The onset, or the first of the evaluations before it that led up to it without a step back."""
+    onset, value = rise.onset, curve.value
+    while onset - 1 > rise.best and value[onset - 1] < value[onset]:
+        onset -= 1
+    return onset
+
+
 def _rise_onset(curve: Condensed, best: int, last: int) -> int:
     """First evaluation of the rise that leads from `best` to `last`.
 
@@ -567,13 +596,16 @@ def course_between(curve: Curve | None, points: Condensed, first: int, last: int
     before = level[max(0, first - 1) : first + 2]
     after = level[max(first + 2, last - 2) : last + 1]
     before, after = before[np.isfinite(before)], after[np.isfinite(after)]
-    if not len(before) or not len(after) or known.sum() < 4:
+    if not len(before) or not len(after) or known.sum() < 3:
         return Course("unknown")
     noise = point_noise(level[known])
     low, high = float(np.median(before)), float(np.median(after))
-    error = noise * math.sqrt(1 / len(before) + 1 / len(after))
+    of_levels = math.sqrt(1 / len(before) + 1 / len(after))
+    error = noise * of_levels
     ends = [int(points.step[max(at, 0)]) for at in (first - 2, first + 1, max(first + 1, last - 3), last)]
     text = f"{low:.4g} -> {high:.4g}, medians of steps {ends[0]}-{ends[1]} and {ends[2]}-{ends[3]}"
-    if high < low - 2 * error:
+    shares = low > 0 and high > 0 and level[known].min() > 0  # noise of a loss that falls over decades falls with it
+    in_shares = shares and math.log(low / high) > 2 * of_levels * point_noise(np.log(level[known]))
+    if high < low - 2 * error or in_shares:
         return Course("falls", low, high, noise, text)
     return Course("rises" if high > low + 3 * error else "flat", low, high, noise, text)

@@ -167,3 +167,42 @@ def test_noise_on_a_flat_validation_loss_beside_a_memorising_run_is_quiet(seed: 
     flat = 0.5 + 0.3 * np.exp(-np.arange(20) / 2) + 0.01 * rng.standard_normal(20)
     falling = np.exp(-np.arange(20) / 6)
     assert not findings(make_signals([epochs(list(flat), "val_loss"), epochs(list(falling), "train_loss")]))
+
+
+@pytest.mark.parametrize(
+    ("held", "trained", "found"),
+    [
+        ([0.321, 0.358, 0.394], [0.062, 0.0026, 0.0003], True),
+        ([0.321, 0.358, 0.394], [0.062, 0.061, 0.06], False),
+        ([0.321, 0.33, 0.34], [0.062, 0.0026, 0.0003], False),  # less than a small set repeats within
+        ([0.321, 0.394, 0.358], [0.062, 0.0026, 0.0003], False),
+        ([0.021, 0.041, 0.071, 0.114], None, True),
+        ([0.021, 0.022, 0.025, 0.03], None, False),
+    ],
+)
+def test_a_handful_of_evaluations_tells_by_order_and_size(
+    held: list[float], trained: list[float] | None, found: bool
+) -> None:
+    curves = [epochs(held, "val_loss"), *([epochs(trained, "train_loss")] if trained else [])]
+    assert bool(findings(make_signals(curves))) is found
+
+
+def test_a_noisy_trend_beside_memorised_training_counts() -> None:
+    rng = np.random.default_rng(3)
+    held = np.r_[np.linspace(0.014, 0.012, 8), np.linspace(0.012, 0.03, 24)] * np.exp(0.25 * rng.standard_normal(32))
+    falling = 0.009 * np.exp(-np.arange(32) / 12)
+    assert findings(make_signals([epochs(list(held), "val_loss"), epochs(list(falling), "train_loss")]))
+
+
+def test_the_onset_is_the_first_of_a_rise_in_order() -> None:
+    held = [2.33, 2.25, 2.12, 2.08, 2.09, 2.11, 2.13, 2.19, 2.28, *np.linspace(2.33, 3.96, 20)]
+    falling = list(np.geomspace(2.5, 0.25, len(held)))
+    (found,) = findings(make_signals([epochs(held, "val_loss"), epochs(falling, "train_loss")]))
+    assert found.onset_step == 4
+
+
+def test_stairs_that_training_goes_down_at_once_are_no_jump() -> None:
+    held = np.r_[np.full(6, 0.99), np.full(6, 1.05), np.full(6, 1.265)] + 0.002 * np.arange(18) / 18
+    falling = np.r_[np.full(6, 1.0), np.full(6, 0.68), np.full(6, 0.34)]
+    assert findings(make_signals([epochs(list(held), "val_loss"), epochs(list(falling), "train_loss")]))
+    assert not findings(make_signals([epochs(list(held), "val_loss"), epochs([1.0] * 18, "train_loss")]))

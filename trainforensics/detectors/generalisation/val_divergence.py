@@ -27,11 +27,14 @@ Parameters:
 
 from __future__ import annotations
 
+import numpy as np
+
 from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome, Precursor, Scope
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.evaluations import (
+    FEW,
     MAX_JUMP_POINTS,
     Condensed,
     Course,
@@ -40,11 +43,14 @@ from trainforensics.signals.evaluations import (
     condense,
     course_between,
     earlier_wobble,
+    first_in_order,
     last_level_steps,
     level_jump,
     level_steps,
+    level_up_to,
     median_of,
     oriented,
+    rise_in_order,
     second_descent,
     sustained_rise,
     validation_curves,
@@ -63,22 +69,23 @@ META = Meta(
         Param("remark", 0.02, "rise against the level below which nothing is said: less than runs differ by seed"),
         Param("wobble", 2.0, "times the largest rise that the run made and undid before its minimum"),
         Param("jump_z", 7.0, "a step that val-jump names"),
-        Param(
-            "memorised", 2 / 3, "share of its loss that training keeps: with a third gone, a validation set that gains"
-        ),
+        Param("memorised", 5 / 6, "share of its loss that training keeps: with a sixth gone, validation should gain"),
         Param("memorised_z", 3.0, "standard errors that are enough then; up to 5 in 100 flat curves reach all three"),
         Param("memorised_p", 0.2, "and the Mann-Kendall level: 3 evaluations out of order by one"),
+        Param("trending_z", 2.0, "standard errors that are enough where the trend itself is beyond doubt (`trend_p`)"),
+        Param("unknown_rise", 1.0, "rise of a few evaluations that needs no training loss beside it: twice the best"),
         Param("undone", 0.5, "share of the rise that a later fall must undo for the event to be another kind's"),
     ),
 )
+FEWEST = 3  # evaluations: the best and two worse ones
 LOG_TRAIN = "log the training loss as well: without it overfitting cannot be told from a failing run"
 
 
 def detect(signals: Signals, params: Params) -> Outcome:
     """Judge every validation curve; domains speak only where the whole does not."""
-    curves = [curve for curve in validation_curves(signals) if len(curve) >= 5]
+    curves = [curve for curve in validation_curves(signals) if len(curve) >= FEWEST]
     if not curves:
-        return NotApplicable("fewer than 5 evaluations with a finite validation loss", "evaluate more often")
+        return NotApplicable(f"fewer than {FEWEST} evaluations with a finite validation loss", "evaluate more often")
     train = signals.curve("train_loss")
     whole = [f for c in curves if c.series.domain is None and (f := _judge(c, train, signals, params)) is not None]
     if whole:
@@ -90,14 +97,26 @@ def detect(signals: Signals, params: Params) -> Outcome:
 def _judge(curve: Curve, train: Curve | None, signals: Signals, params: Params) -> Finding | None:
     points = condense(curve)
     rise = sustained_rise(points)
+    few = rise is None and len(points) < FEW
+    if few:
+        rise = rise_in_order(points)
     if rise is None:
         return None
     training = course_between(train, points, rise.best, len(points) - 1)
-    if training.way == "rises" or _is_another_shape(curve, points, rise, params):
+    if training.way == "rises" or (not few and _is_another_shape(curve, points, rise, train, params)):
         return None
-    if not _stands_out(points, rise, params) and not _beside_memorised(points, rise, training, params):
-        return None
-    return _finding(curve, points, rise, training, signals, params)
+    if few:
+        sure = _is_large(rise, training, params)
+    else:
+        sure = _stands_out(points, rise, params) or _beside_memorised(points, rise, training, params)
+    return _finding(curve, points, rise, training, signals, params) if sure else None
+
+
+def _is_large(rise: Rise, training: Course, params: Params) -> bool:
+    """Whether two or three evaluations, each worse than the one before, tell enough by their size."""
+    if training.way == "unknown":
+        return rise.relative >= params["unknown_rise"] and rise.trend_p <= params["short_p"]
+    return rise.relative >= params["short_rise"] and training.kept <= params["memorised"]
 
 
 def _stands_out(points: Condensed, rise: Rise, params: Params) -> bool:
@@ -109,24 +128,34 @@ def _stands_out(points: Condensed, rise: Rise, params: Params) -> bool:
     )
 
 
+def _lost(points: Condensed, rise: Rise) -> float:
+    """What early stopping would have gained, against the level: up to the last evaluation where the last three are in
+    order, else up to their median."""
+    last = points.value[-3:]
+    end = float(last[-1]) if np.all(np.diff(last) > 0) else rise.level
+    return rise.relative * (end - rise.low) / (rise.level - rise.low)
+
+
 def _beside_memorised(points: Condensed, rise: Rise, training: Course, params: Params) -> bool:
     """Whether training lost so much of its loss since the minimum that a weaker rise is overfitting as well."""
+    clear = rise.z >= params["memorised_z"] and rise.trend_p <= params["memorised_p"]
+    trending = rise.z >= params["trending_z"] and rise.trend_p <= params["trend_p"]
     return (
-        training.way == "falls"
-        and training.kept <= params["memorised"]
-        and rise.relative >= params["alarm"]
-        and rise.z >= params["memorised_z"]
-        and rise.trend_p <= params["memorised_p"]
+        training.kept <= params["memorised"]
+        and _lost(points, rise) >= params["alarm"]
+        and (clear or trending)
         and rise.level - rise.low >= earlier_wobble(points, rise.best)
     )
 
 
-def _is_another_shape(curve: Curve, points: Condensed, rise: Rise, params: Params) -> bool:
-    """A single jump, or a hump that a second descent has mostly undone."""
+def _is_another_shape(curve: Curve, points: Condensed, rise: Rise, train: Curve | None, params: Params) -> bool:
+    """A single jump that training has no part in, or a hump that a second descent has mostly undone."""
     height = rise.level - rise.low
-    jump = level_jump(condense(curve, MAX_JUMP_POINTS))
+    fine = condense(curve, MAX_JUMP_POINTS)
+    jump = level_jump(fine)
     if jump is not None and jump.z >= params["jump_z"] and jump.after - jump.before >= 0.6 * height:
-        return True
+        before, after = level_up_to(train, fine.step)[jump.at - 1 : jump.at + 1]
+        return not 0 < after <= params["memorised"] * before
     hump = second_descent(points)
     if hump is None or hump.z < params["z"]:
         return False
@@ -137,7 +166,8 @@ def _finding(
     curve: Curve, points: Condensed, rise: Rise, training: Course, signals: Signals, params: Params
 ) -> Finding:
     best = best_step(curve, points, rise.best)
-    onset, last = max(int(points.step[rise.onset]), _after(curve, best)), int(curve.step[-1])
+    first = first_in_order(points, rise)
+    onset, last = max(int(points.step[first]), _after(curve, best)), int(curve.step[-1])
     peak = int(points.step[rise.peak])
     top = float(points.smooth[rise.peak])
     undone = (top - rise.level) / (top - rise.low) if top > rise.low else 0.0
@@ -173,11 +203,11 @@ def _finding(
         series=curve.name,
         role="val_loss",
         onset_step=onset,
-        onset_interval=(min(best, int(points.step[rise.onset - 1])), onset),
+        onset_interval=(min(best, int(points.step[first - 1])), onset),
         occurrences=(onset,),
         peak_step=peak,
         recovery="partial" if undone > 0.25 else "unrecovered",
-        severity="medium" if rise.relative >= params["alarm"] else "low",
+        severity="medium" if _lost(points, rise) >= params["alarm"] else "low",
         confidence=_confidence(rise, training, metric is not None),
         scope=Scope(domain=curve.series.domain),
         summary=f"{what} rose from {rise.low:.4g} ({lowest}) to {rise.level:.4g} ({latest}), onset at {onset}, "
