@@ -186,7 +186,7 @@ def resolve_all(names: Iterable[str], extra: Mapping[str, str] | None = None) ->
         summands = _summands(unmapped)
         decided |= summands
         ways = (_plainest_loss, _gans_generator, _critics_loss, _perplexity)
-        standing_in = [] if summands else next((found for way in ways if (found := way(unmapped))), [])
+        standing_in = [] if summands else next((names for way in ways if (names := way(unmapped))), [])
         decided |= {name: RoleMatch("train_loss", weak=True) for name in standing_in}
         if not {"train_loss", "val_loss", "val_metric"} & {match.role for match in decided.values()}:
             decided |= _bare_pair(unmapped)
