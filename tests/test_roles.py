@@ -296,7 +296,7 @@ def test_what_the_user_unmaps_stays_unmapped() -> None:
     [
         (("train", "val", "lr"), {"train": "train_loss", "val": "val_loss", "lr": "learning_rate"}),
         (("Train", "Test"), {"Train": "train_loss", "Test": "val_loss"}),
-        (("Loss", "Train", "Val"), {"Loss": "train_loss"}),
+        (("Loss", "Train", "Val"), {"Loss": "train_loss", "Val": "val_metric"}),
         (("train", "val", "test"), {}),
         (("recon", "val_recon"), {"recon": "train_loss", "val_recon": "val_loss"}),
         (("loss", "recon"), {"loss": "train_loss"}),
@@ -355,3 +355,11 @@ def test_what_stands_in_for_a_training_loss(names: list[str], loss: str) -> None
 )  # fmt: skip
 def test_ranked_metrics_and_rewards_over_many_episodes(name: str, role: str | None) -> None:
     assert resolve(name).role == role
+
+
+def test_val_and_test_alone_are_scores_beside_train_and_a_loss() -> None:
+    found = resolve_all(["Loss", "Train", "Val", "Test"])
+    assert [(found[n].role, found[n].domain) for n in ("Loss", "Train", "Val", "Test")] == [
+        ("train_loss", None), (None, None), ("val_metric", None), ("val_metric", "Test"),
+    ]  # fmt: skip
+    assert resolve_all(["Train", "Val"])["Val"].role == "val_loss"

@@ -26,6 +26,7 @@ _SUFFIX_UNIT = re.compile(r"\s+in\s+\w+$")
 _NORM_ORDER = re.compile(r"(?<=_)(\d)\.0(?=_)")
 _BARE_GRADIENTS = frozenset({"grad", "gradient"})  # a norm, where no other name says so
 _CRITICS_LOSS = frozenset({("critic", "loss"), ("loss", "critic"), ("qf", "loss"), ("train", "critic", "loss")})
+_HELD_OUT = frozenset({"val", "valid", "validation", "vali", "vl", "dev"})
 _PERPLEXITY = frozenset({"ppl", "perplexity"})
 _AT_K = re.compile(r"(?:recall|ndcg|hr|hit|hits|mrr|map|precision)@\d+\b", re.IGNORECASE)  # only an evaluation ranks
 _WINDOW = re.compile(r"\s[(\[](?:last|past|over)\s\d+[^)\]]*[)\]]")  # "reward (last 10 episodes)"
@@ -190,6 +191,7 @@ def resolve_all(names: Iterable[str], extra: Mapping[str, str] | None = None) ->
         decided |= {name: RoleMatch("train_loss", weak=True) for name in standing_in}
         if not {"train_loss", "val_loss", "val_metric"} & {match.role for match in decided.values()}:
             decided |= _bare_pair(unmapped)
+    decided |= _bare_scores([name for name in free if decided[name] == RoleMatch()], decided)
     if not any(match.role == "grad_norm" for match in decided.values()):
         decided |= {name: RoleMatch("grad_norm", weak=True) for name in free if name.lower() in _BARE_GRADIENTS}
     return decided
@@ -274,6 +276,20 @@ def _bare_pair(names: Iterable[str]) -> dict[str, RoleMatch]:
             found["val_loss" if words & table.val else "train_loss"].append(name)
     alone = all(len(same) == 1 for same in found.values())
     return {same[0]: RoleMatch(role, weak=True) for role, same in found.items()} if alone else {}
+
+
+def _bare_scores(names: Iterable[str], decided: Mapping[str, RoleMatch]) -> dict[str, RoleMatch]:
+    """The scores that are called "Val" and "Test" alone beside a "Train" and a loss, as in logs of graph networks."""
+    table = _table()
+    words = {name: {token.word for token in _cut(name)} for name in names}
+    trained = any(said and said <= table.train for said in words.values())
+    if not trained or not any(match.role == "train_loss" for match in decided.values()):
+        return {}
+    return {
+        name: RoleMatch("val_metric", domain=None if said & _HELD_OUT else name)
+        for name, said in words.items()
+        if said and said <= table.val
+    }
 
 
 def check_role(role: str) -> None:

@@ -78,3 +78,20 @@ def test_what_rises_or_still_falls_is_not_at_rest() -> None:
     assert at_rest_from(make_curve(settled(2.0, 3.0))) is not None
     assert at_rest_from(make_curve(np.linspace(7, 15, N) + noise(7))) is None
     assert at_rest_from(make_curve(np.linspace(3, 2, N) + noise(8))) is None
+
+
+@pytest.mark.parametrize(
+    ("fall", "size", "first", "told"),
+    [(0.0, 0.001, 1, True), (0.03, 0.001, 1, False), (0.0, 0.02, 1, False), (0.0, 0.001, 5000, False)],
+)
+def test_steps_that_end_where_the_untrained_model_began(fall: float, size: float, first: int, told: bool) -> None:
+    loss = 0.41 - fall * np.linspace(0, 1, N) + noise(4, size)
+    curve = make_curve(loss, step=first + np.arange(N))
+    assert (ignorance(make_signals([curve]), curve, NEAR) is not None) is told
+
+
+def test_a_loss_without_noise_may_creep_and_has_come_to_rest() -> None:
+    loss = 1.603 + 0.03 * np.exp(-np.arange(N) / 4) - 0.0005 * np.arange(N) / N
+    found = reason(logged(loss, score(np.full(N, 0.21), "Train")))
+    assert found is not None
+    assert "guessing among 5 classes" in found

@@ -8,7 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.signal import lfilter
 
-from trainforensics.signals.excursions import above_start, absurd_falls, excursions, leap_at_start, surge_at_start
+from trainforensics.signals.excursions import (
+    above_start,
+    absurd_falls,
+    excursions,
+    leap_at_start,
+    surge_at_start,
+    surge_beyond,
+)
 from trainforensics.signals.measure import Excursion
 
 
@@ -262,3 +269,12 @@ def test_a_leap_after_which_a_loss_is_never_as_good_again(lowest: float, told: b
     found = leap_at_start(values)
     assert (found is not None) is told
     assert leap_at_start(values[:3]) is None
+
+
+@pytest.mark.parametrize(("after", "returned"), [([270, 180, 120, 60, 31], False), ([270, 12, 4.5, 4.4, 4.3], True)])
+def test_a_leap_beyond_all_before_needs_no_noise_to_be_seen(after: list[float], returned: bool) -> None:
+    value = np.array([10.9, 9.9, 9.0, 7.8, 6.6, 6.1, 5.3, 4.8, *after])
+    found = surge_beyond(value)
+    assert found is not None
+    assert (found.onset, found.peak, found.returned) == (8, 8, returned)
+    assert surge_beyond(np.where(value > 100, 60.0, value)) is None

@@ -90,3 +90,13 @@ def test_a_smooth_rise_is_no_mean_to_look_behind() -> None:
     assert starts_of(rise) == []
     (event,) = loss_events(make_signals({"train_loss": np.append(0.72 - 0.001 * np.arange(20), rise)}))
     assert event.lasting
+
+
+def test_a_mean_begins_again_after_each_evaluation() -> None:
+    rng = np.random.default_rng(2)
+    values = 1.5 * np.exp(-np.arange(900) / 200) + 0.5 + 0.1 * rng.standard_normal(900)
+    shown = np.concatenate([np.cumsum(part) / np.arange(1, 91) for part in np.split(values, 10)])
+    evaluations = make_curve(np.linspace(2, 1, 10), "val_loss", step=90 * np.arange(1, 11), series_id=1)
+    mean = running_mean(make_signals([make_curve(shown), evaluations]), make_curve(shown))
+    assert mean is not None
+    assert mean.starts.tolist() == list(range(0, 900, 90))

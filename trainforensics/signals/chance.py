@@ -28,12 +28,15 @@ COMMON_CLASSES = (10, 100, 1000)  # of the usual classification sets, where the 
 AGREE = 0.25  # of 1/k: a measured accuracy against the share of one of k classes
 COUNTING = 8.0  # nats per token: knowing how frequent tokens are gives 6.5-7.7 with vocabularies up to 250,000
 CLIMBING = 1.2  # of the median of its second half: a rate that ends higher is still warming up
+UNSEEN = 0.002  # of the level, by which a loss without noise may creep and still has come to rest
 AT_ONCE = 1 / 3  # of the log, within which the loss must have come to rest
 ALL_WRONG = 0.1  # of the samples right, at most
 GROWN = 1.5  # times as many right: what has begun to be learnt doubles within a third of the log
 FEW_SCORES = 5
+FROM_SCRATCH = 1e-4  # learning rates below are those of fine-tuning
+MANY_STEPS, FIRST, STILL = 50, 10, 0.005  # points; logging intervals to the first; of the level, for trend and noise
 
-_SCORE = re.compile(r"(^|[^a-z])(acc|accuracy|acc@?1|top_?1(_?acc)?)([^a-z0-9]|$)")
+_SCORE = re.compile(r"(^|[^a-z])(acc|accuracy|acc@?1|top_?1(_?acc)?)([^a-z0-9]|$)|^(train|val|valid|test)$")
 _MISSED = re.compile(r"(^|[^a-z])(top_?1_?err(or)?|err(or)?_?rate|err(or)?@1|wer|cer)([^a-z]|$)")
 MOST_INSERTED = 5.0  # an error rate above one counts insertions; above this it is given in per cent
 
@@ -56,6 +59,8 @@ def ignorance(signals: Signals, loss: Curve, near: float) -> Ignorance | None:
     chance = _classes(signals, loss, near)
     if chance is not None:
         return Ignorance(0, chance, f"{chance:.4g} is the loss of guessing at random")
+    if (never := _never_moved(signals, loss)) is not None:
+        return never
     start = at_rest_from(loss)
     if start is None or rewarded(signals):
         return _one_answer(signals, loss)
@@ -92,10 +97,34 @@ def at_rest_from(loss: Curve) -> int | None:
     level = float(np.median(late))
     if level > np.median(loss.value[:5]) + max(FLAT * noise, 0.1 * abs(level)):
         return None  # it rose
-    reached = np.flatnonzero(moving_median(loss.value, 5) <= level + noise / 2)
-    if not len(reached) or reached[0] > AT_ONCE * len(loss) or not -FLAT < drift(loss.value[reached[0] :]) < RISEN:
+    reached = np.flatnonzero(moving_median(loss.value, 5) <= level + max(noise / 2, UNSEEN * abs(level)))
+    if not len(reached) or reached[0] > AT_ONCE * len(loss):
         return None
-    return int(reached[0])
+    rest = loss.value[reached[0] :]
+    third = len(rest) // 3
+    moved = abs(float(np.median(rest[:third]) - np.median(rest[-third:])))
+    return int(reached[0]) if -FLAT < drift(rest) < RISEN or moved <= UNSEEN * abs(level) else None
+
+
+def _never_moved(signals: Signals, loss: Curve) -> Ignorance | None:
+    """A loss of single steps that ends where an untrained model began, though it hardly has noise to hide a fall in.
+
+    Means over epochs may begin learnt; so may what goes on with training on text, or at a small learning rate.
+    """
+    rate = signals.curve("learning_rate")
+    if rate is not None and float(np.nanmax(rate.value, initial=0.0)) < FROM_SCRATCH:
+        return None
+    level = float(np.median(loss.value)) if len(loss) >= MANY_STEPS else 0.0
+    if level <= 0 or signals.axis.unit == "epoch" or int(loss.step[0]) > FIRST * loss.cadence:
+        return None
+    if rewarded(signals) or per_token(signals) or still_warming_up(signals):
+        return None
+    low, high = np.quantile(loss.value, (0.05, 0.95))
+    fallen = float(np.median(loss.value[:5]) - np.median(loss.value[-len(loss) // 3 :]))
+    if not 0 < high - low < 4 * STILL * level or fallen > STILL * level:
+        return None
+    where = f"{abs(fallen) / level:.2%} {'below' if fallen > 0 else 'above'} where it began"
+    return Ignorance(0, None, f"it ends {where}, with hardly any noise to hide a fall in")
 
 
 def _classes(signals: Signals, loss: Curve, near: float) -> float | None:

@@ -149,6 +149,40 @@ def surge_at_start(values: Floats) -> Excursion | None:
     )
 
 
+def surge_beyond(values: Floats) -> Excursion | None:
+    """A loss that leaps, from one point to the next, to many times all that it ever was: in a log too short to know its
+    noise as well. None where it does not."""
+    if len(values) <= FIRST_VALUES or values.min() <= 0:
+        return None
+    highest = np.maximum.accumulate(values)[:-1]
+    above = np.flatnonzero(values[1:] > SURGE * highest) + 1
+    if not len(above) or above[0] < FIRST_VALUES:
+        return None
+    onset = int(above[0])
+    before = float(np.median(values[onset - FIRST_VALUES : onset]))
+    peak = onset + int(np.argmax(values[onset:]))
+    middle = (values[peak] + before) / 2
+    below = np.flatnonzero(values[peak:] < middle)
+    back = np.flatnonzero(values[peak:] <= highest[onset - 1])
+    last = len(values) - 1
+    return Excursion(
+        shape="burst",
+        onset=onset,
+        knee=onset,
+        peak=peak,
+        half=peak + int(below[0]) if len(below) else last,
+        end=peak + int(back[0]) if len(back) else last,
+        rise=peak - onset + 1,
+        height=float(values[peak]) - before,
+        sigma=float(highest[onset - 1]),
+        before=before,
+        after=float(np.median(values[-FIRST_POINTS:])),
+        recovery="recovered" if len(back) else "unrecovered",
+        returned=len(back) > 0,
+        scale=1,
+    )
+
+
 def above_start(values: Floats) -> Excursion | None:
     """A loss whose later half lies above twice its first values, however it swings there; None where it does not."""
     n = len(values)

@@ -16,6 +16,7 @@ from trainforensics.signals.excursions import (
     excursions,
     leap_at_start,
     surge_at_start,
+    surge_beyond,
 )
 from trainforensics.signals.measure import Excursion
 from trainforensics.signals.parts import part_adds
@@ -115,6 +116,8 @@ def _loss_events(signals: Signals) -> tuple[LossEvent, ...]:
     leap = (leap_at_start(finite) or surge_at_start(finite)) if judged else None
     if leap is not None:
         events = [*_on(curve, (leap,)), *(e for e in events if e.excursion.onset > leap.peak)]
+    if not events and judged and (surge := surge_beyond(finite)) is not None:
+        events = [e for e in _on(curve, (surge,)) if not _constructed(signals, curve, e)]
     if not events and judged and (above := above_start(finite)) is not None:
         events = [e for e in _on(curve, (above,)) if not _constructed(signals, curve, e)]
     if not events and (rise := slow_rise(curve.only_finite())) is not None:

@@ -50,7 +50,8 @@ def running_mean(signals: Signals, curve: Curve) -> RunningMean | None:
 
 def _running_mean(signals: Signals, curve: Curve) -> RunningMean | None:
     finite = curve.only_finite()
-    for starts in (_epochs(signals, finite), _resets(finite.value), np.zeros(1, np.int64)):
+    epochs, evaluations = _epochs(signals, finite), _after_evaluations(signals, finite)
+    for starts in (epochs, evaluations, _resets(finite.value), np.zeros(1, np.int64)):
         parts = [finite.value[a:b] for a, b in pairwise([*starts.tolist(), len(finite)]) if b - a > EARLY]
         if not parts or sum(map(len, parts)) < len(finite) / 2:
             continue
@@ -82,6 +83,16 @@ def _epochs(signals: Signals, curve: Curve) -> Ints:
         return np.empty(0, np.int64)
     done = np.floor(epoch.value[np.clip(np.searchsorted(epoch.step, curve.step, side="right") - 1, 0, None)])
     starts = np.append(0, np.flatnonzero(np.diff(done) > 0) + 1)
+    return starts if len(starts) > 1 else np.empty(0, np.int64)
+
+
+def _after_evaluations(signals: Signals, curve: Curve) -> Ints:
+    """The points after each evaluation, which often ends an epoch."""
+    evaluated = signals.curve("val_loss") or signals.curve("val_metric")
+    if evaluated is None:
+        return np.empty(0, np.int64)
+    after = np.unique(np.searchsorted(curve.step, evaluated.step, side="right"))
+    starts = np.append(0, after[(after > 0) & (after < len(curve))])
     return starts if len(starts) > 1 else np.empty(0, np.int64)
 
 

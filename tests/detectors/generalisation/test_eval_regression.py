@@ -89,3 +89,30 @@ def test_a_score_that_falls_at_once_and_stays(n: int) -> None:
         onsets += [f.onset_step for f in findings(make_signals([evaluation(value), loss(n)]))]
     assert len(onsets) >= 6
     assert set(onsets) == {EVERY * (n // 2 + 1)}
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ([0.294, 0.305, 0.325, 0.004, 0.002], True),
+        ([0.294, 0.305, 0.325, 0.204, 0.202], False),
+        ([0.01, 0.305, 0.325, 0.004, 0.002], False),  # it began as low
+        ([0.294, 0.305, 0.325, 0.33, 0.002], False),  # once
+    ],
+)
+def test_a_score_that_is_all_but_lost_in_the_last_evaluations(value: list[float], told: bool) -> None:
+    step = 200 * np.arange(1, 6)
+    loss = make_curve(np.linspace(2, 1, 1000))
+    curves = [loss, make_curve(value, "val_metric", name="mAP", step=step, series_id=1)]
+    outcome = eval_regression.detect(make_signals(curves), PARAMS)
+    assert isinstance(outcome, Fired) is told
+    if isinstance(outcome, Fired):
+        assert outcome.findings[0].onset_step == 800
+
+
+def test_where_nothing_was_learnt_no_score_is_lost() -> None:
+    flat = np.log(5) + 1e-4 * np.random.default_rng(0).standard_normal(300)
+    train = make_curve(np.full(300, 0.2), None, name="Train", series_id=1)
+    score = make_curve(np.r_[np.full(20, 0.24), np.full(280, 0.13)], "val_metric", name="Val", series_id=2)
+    outcome = eval_regression.detect(make_signals([make_curve(flat), train, score]), PARAMS)
+    assert not isinstance(outcome, Fired)

@@ -11,6 +11,8 @@ from trainforensics.detectors.loss import suspicious_low_loss
 from trainforensics.model import Finding, Fired
 from trainforensics.signals import Curve, Signals
 
+PARAMS = {p.name: p.default for p in suspicious_low_loss.META.params}
+
 N = 300
 
 
@@ -122,3 +124,16 @@ def test_a_similarity_of_minus_one_is_of_features_that_are_all_alike() -> None:
     falling = -1 + np.exp(-np.arange(240) / 12)
     found = [len(findings(make_signals({"train_loss": scale * falling}))) for scale in (1.0, 0.9, 3.0)]
     assert found == [1, 0, 0]  # -0.9 tells views apart, and -3 is no similarity
+
+
+@pytest.mark.parametrize(
+    ("loss", "told"),
+    [
+        ([3e-6] * 7 + [2e-6] * 3, True),
+        (list(np.geomspace(5e-6, 1e-8, 10)), False),  # learnt in small units
+        ([3e-3] * 10, False),
+    ],
+)
+def test_next_to_nothing_from_the_first_point_on(loss: list[float], told: bool) -> None:
+    outcome = suspicious_low_loss.detect(make_signals({"train_loss": np.array(loss)}), PARAMS)
+    assert isinstance(outcome, Fired) is told

@@ -61,7 +61,6 @@ META = Meta(
         Param("moved", 0.1, "share by which the training loss must have moved over frozen evaluations"),
         Param("above", 3.0, "times the highest training level that a typical evaluation must exceed to be impossible"),
         Param("swing", 0.2, "point-to-point noise against the level; healthy evaluations repeat within a few per cent"),
-        Param("wild", 0.5, "the same where the level alone proves nothing: neighbouring evaluations differ by half"),
     ),
 )
 
@@ -194,12 +193,11 @@ def _wild(curve: Curve, level: Floats, params: Params) -> _Fault | None:
     swing, calm = point_noise(np.log(curve.value)), point_noise(np.log(level[known]))
     typical, highest = float(np.median(curve.value)), float(level[known].max())
     beyond = typical > params["above"] * highest and swing > params["swing"]
-    unrest = swing > params["wild"] and typical > params["above"] * float(np.median(level[known]))
-    if swing < 3 * calm or not (beyond or unrest) or _falls_along(curve, level):
+    if not beyond or swing < 3 * calm or _falls_along(curve, level):
         return None
     bad = curve.value > params["above"] * np.where(known, level, np.inf)
     text = f"evaluations swing by {swing:.0%} around {typical:.4g}, training never exceeds {highest:.4g}"
-    return _Fault(curve, bad, text, 0.85 if beyond else 0.6) if bad.any() else None
+    return _Fault(curve, bad, text, 0.85) if bad.any() else None
 
 
 def _falls_along(curve: Curve, level: Floats) -> bool:

@@ -32,6 +32,7 @@ from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome, Scope
 from trainforensics.signals import Curve, Signals
+from trainforensics.signals.chance import ignorance
 from trainforensics.signals.evaluations import (
     Condensed,
     Course,
@@ -63,9 +64,17 @@ META = Meta(
         Param("apart_p", 1e-3, "chance that all evaluations after the onset lie below up to 8 before: a fall at once"),
         Param("size", 0.05, "fall against the best level; as for val-divergence"),
         Param("wobble", 2.0, "times the largest fall that the run made and undid before"),
+        Param(
+            "lost", 0.25, "of the worst value before: a score falls so far by no noise, however few evaluations follow"
+        ),
+        Param("near", 0.02, "relative distance from the loss of guessing, as for plateau"),
         Param("not_finite", 0.25, "share of a loss since the best evaluation; one stray NaN is no illness"),
     ),
 )
+
+LEAST_BEFORE, LEAST_SINCE = 3, 2  # evaluations of a score, and those in which it is lost
+LEVEL = 3  # evaluations whose median is a level
+MOST_SURE = 15.0  # noise widths that so few can prove
 
 
 def detect(signals: Signals, params: Params) -> Outcome:
@@ -75,6 +84,10 @@ def detect(signals: Signals, params: Params) -> Outcome:
         return NotApplicable("fewer than 5 evaluations of a downstream metric", "log a downstream metric more often")
     if not signals.has("train_loss") and not signals.has("val_loss"):
         return NotApplicable("no loss is logged beside the metric", "log the training loss")
+    loss = signals.curve("train_loss")
+    finite = loss.only_finite() if loss is not None else None
+    if finite is not None and len(finite) >= len(metrics[0]) and ignorance(signals, finite, params["near"]) is not None:
+        return NotApplicable("nothing was learnt that could be lost (see plateau)", "")
     found = [finding for curve in metrics if (finding := _judge(curve, signals, params)) is not None]
     return Fired((max(found, key=lambda finding: finding.confidence),)) if found else Clear()
 
@@ -83,6 +96,8 @@ def _judge(curve: Curve, signals: Signals, params: Params) -> Finding | None:
     points = condense(oriented(curve))
     fall = sustained_rise(points)
     if fall is None or not _stands_out(points, fall, params):
+        fall = _lost(points, params["lost"]) if higher_is_better(curve) else None
+    if fall is None:
         return None
     hump = second_descent(points)
     if hump is not None and hump.z >= params["z"] and hump.top - hump.end >= 0.5 * (hump.top - hump.low):
@@ -99,6 +114,22 @@ def _judge(curve: Curve, signals: Signals, params: Params) -> Finding | None:
     if any(_not_finite(signals.curve(role), since) > params["not_finite"] for role in courses):
         return None
     return _finding(curve, points, fall, courses)
+
+
+def _lost(points: Condensed, share: float) -> Rise | None:
+    """The fall of a score, turned upside down, that was above zero and is all but lost in its last evaluations."""
+    value = points.value
+    kept = np.flatnonzero(value <= value[0])
+    if value[0] >= 0 or not len(kept):
+        return None
+    onset = int(kept[-1]) + 1
+    worst, since = float(value[:onset].max()), value[onset:]
+    if onset < LEAST_BEFORE or len(since) < LEAST_SINCE or worst >= 0 or since.min() < share * worst:
+        return None
+    best = int(np.argmin(value[:onset]))
+    low, level = float(value[best]), float(np.median(since))
+    z = (level - low) / max(points.noise, 1e-9 * abs(low))
+    return Rise(best, onset, onset, low, level, min(z, MOST_SURE), 1.0, (level - low) / abs(low))
 
 
 def _not_finite(loss: Curve | None, since: int) -> float:
@@ -124,7 +155,9 @@ def _finding(curve: Curve, points: Condensed, fall: Rise, courses: dict[str, Cou
     best = best_step(oriented(curve), points, fall.best)
     onset, last = int(points.step[fall.onset]), int(curve.step[-1])
     low, level = sign * fall.low, sign * fall.level
-    highest, latest = level_steps(curve, points, fall.best), last_level_steps(points, curve)
+    few = len(points) - fall.onset < LEVEL
+    latest = f"steps {onset}-{last}" if few else last_level_steps(points, curve)
+    highest = level_steps(curve, points, fall.best)
     evidence = [
         Evidence(curve.name, best, low, None, f"best level, {median_of(highest, curve, best)}"),
         Evidence(curve.name, last, level, low, f"{median_of(latest, curve, last)}, {fall.z:.0f} standard errors worse"),

@@ -69,6 +69,10 @@ META = Meta(
         Param("solved", 0.01, "nats: no class in a hundred samples is doubted"),
         Param("soon", 0.03, "share of the declared steps; warm-ups are as long, and what they reach is a start"),
         Param("worse", 10.0, "times the training loss at which validation shows a small set learnt by heart"),
+        Param(
+            "from_the_start", 1e-5, "a first loss that no untrained model has: targets of order one leave 0.1 or more"
+        ),
+        Param("kept", 0.5, "of it to the end: what is learnt in small units falls by more"),
         Param("left", 0.1, "learning-rate drops and easier data lower a settled loss by a factor of two or three"),
     ),
 )
@@ -87,6 +91,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
         or _collapse(signals, loss, params["left"])
         or _solved_too_soon(signals, loss, params)
         or _features_vanish(signals, loss)
+        or _nothing_to_learn(signals, loss, params)
     )
     return Fired((fell,)) if fell is not None else Clear()
 
@@ -143,6 +148,18 @@ def _solved_too_soon(signals: Signals, loss: Curve, params: Params) -> Finding |
     when = "while the learning rate still warms up" if warm else f"{step / (planned or step):.1%} of the planned steps"
     reason = f"no training sample wrong any more, {when}"
     return _finding(signals, loss, Fall(first, first, float(loss.value[0])), reason)
+
+
+def _nothing_to_learn(signals: Signals, loss: Curve, params: Params) -> Finding | None:
+    """A loss that is next to nothing from the first point of the log on, and stays there."""
+    value = loss.value
+    if len(value) < FEW_POINTS or int(loss.step[0]) > loss.cadence or rewarded(signals):
+        return None
+    first, last = float(value[0]), float(np.median(value[-FEW_POINTS:]))
+    if not 0 < value.max() <= params["from_the_start"] or not last >= params["kept"] * first:
+        return None
+    finding = _finding(signals, loss, Fall(0, 0, first), "from the first point on")
+    return replace(finding, summary=f"{loss.name} is {first:.3g} at its first point and {last:.3g} at the end")
 
 
 def _features_vanish(signals: Signals, loss: Curve) -> Finding | None:
