@@ -278,3 +278,11 @@ def test_a_leap_beyond_all_before_needs_no_noise_to_be_seen(after: list[float], 
     assert found is not None
     assert (found.onset, found.peak, found.returned) == (8, 8, returned)
     assert surge_beyond(np.where(value > 100, 60.0, value)) is None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_bursts_on_a_descent_whose_noise_shrinks_with_the_level(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    value = (1.9 + 14 * np.exp(-np.arange(400) / 35)) * np.exp(0.1 * rng.standard_normal(400))
+    value[[71, 81]] *= 3
+    assert {e.onset for e in excursions(make_curve(value))} >= {71, 81}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,15 +14,35 @@ from trainforensics.signals.noise import local_sigma, median, medians, resolutio
 WINDOW = 16  # points either side: medians of 16 shrug off bursts of up to 7 points
 POSITIONS = 8_192  # medians computed at most; longer series evaluate every q-th position
 NORMAL_95 = 1.645  # standard deviations from the middle of normal noise to its 95th percentile
+HIGHER = 1.5  # ratio of levels from which their noise can be compared
+FEWEST, NEIGHBOURS, OUTLIER = 60, 9, 5.0  # points of a series, and of a level; times the usual distance from it
 DECADES = 10.0  # ratio of the 95th to the 5th percentile above which a positive series is judged by its logarithm
 
 
 def log_space(values: Floats) -> bool:
-    """Whether a series is positive and spans decades, so that its noise is a factor rather than a distance."""
-    if not len(values) or values.min() <= 0 or values.max() <= DECADES * values.min():
+    """Whether a series is positive and its noise a factor rather than a distance: it spans decades, or where it stands
+    higher its noise is wider as well."""
+    if not len(values) or values.min() <= 0 or values.max() <= HIGHER * values.min():
         return False
     low, high = np.quantile(values, [0.05, 0.95])
-    return bool(high > DECADES * low)
+    return bool(high > DECADES * low) or _proportional(values)
+
+
+def _proportional(values: Floats) -> bool:
+    """Whether noise in the highest third is wider than in the lowest, by half the orders of magnitude of the levels."""
+    if len(values) < FEWEST:
+        return False
+    middle = moving_median(values, NEIGHBOURS)
+    order, third = np.argsort(middle, kind="stable"), len(values) // 3
+    low, high = order[:third], order[-third:]
+    level = float(np.median(middle[high]) / np.median(middle[low]))
+    apart = np.abs(values - middle)
+    return level >= HIGHER and _width(apart[high]) > math.sqrt(level) * _width(apart[low])
+
+
+def _width(apart: Floats) -> float:
+    """Mean distance from the middle, outliers cut."""
+    return float(np.mean(np.minimum(apart, OUTLIER * float(np.median(apart)))))
 
 
 def span(n: int) -> int:
