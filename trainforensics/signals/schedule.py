@@ -2,9 +2,10 @@
 
 Schedules warm up once, stay, decay in curves or steps, and may restart regularly from their low end. All else is named
 here: a rate of zero while training goes on, a climb above the warmed-up peak, a reset or a jump in mid-course, a
-warm-up that begins anew over and over. A gentle way back up, cuts at even distances, a decay that is over long before
-the log is and a cosine that swings on and on are faults only beside what was declared or what the loss does:
-`climb_back`, `even_cuts`, `spent` and `swings` find them for those who know that.
+warm-up that begins anew over and over. A gentle way back up, decays that come again, a warm-up that is cut, cuts at
+even distances, a decay that is over long before the log is and a cosine that swings on and on are faults only beside
+what was declared or what the loss does: `climb_back`, `comes_again`, `warmup_cut`, `even_cuts`, `spent` and `swings`
+find them for those who know that.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ FEWEST = 10  # points; a shorter log shows no schedule
 SETTLED = 0.05  # share of the log for which the rate must rest before its warm-up counts as over
 ANEW = 2  # falls at once from which a rate that otherwise rises begins its warm-up anew over and over
 FEWEST_OF_TOOTH = 5  # points between two such falls
+RIPPLE = 0.1  # of the rate: falls within a warm-up, where an epoch of the decay ends or the rate is adaptive
 STAIRS = 4  # rises that make a staircase: a warm-up by epochs, or one printed with few decimals
 RISE = 1.5  # times the warmed-up peak that no schedule exceeds later
 RESET = 0.5  # share of its value that the rate must lose at once to have been reset
@@ -43,6 +45,10 @@ WAVE_POINTS = 4096  # points that a wave is fitted to
 WAVE_FIT = 1e-3  # of the variance that a cosine may leave; a triangle leaves 1.4 % to its first harmonic
 DECAY_POINTS, STEADILY = 30, 0.7  # points of a decay before it stops, and the share of them that fall: few decimals
 STANDING, STILL_HIGH, WOULD_FALL = 0.1, 0.25, 0.1  # of the log, of the peak, of the rate had it gone on
+AT_ONCE = 0.3  # of the time between two restarts: a rise that takes longer is half of a wave
+LINE_POINTS, ON_LINE = 20, 0.02  # points of a linear warm-up, and the share of its height by which they leave the line
+CUT_SHORT, LEAP = 0.95, 0.2  # of the declared warm-up; share of the rate by which it leaps off the line
+LATE_CUT = 2  # times the step at which a cut was due: steps may be counted before gradients are accumulated
 HUGE = 1e100  # no rate: what goes beyond is left out
 MANY = 5  # upward moves beyond which the series is no single schedule (groups logged in turn)
 
@@ -54,7 +60,9 @@ class ScheduleFault:
     `factor`: what a geometric decay leaves of the rate after each step, 1 for every other fault.
     """
 
-    what: Literal["zero", "climb", "reset", "jump", "anew", "back", "cuts", "spent", "swings", "stands"]
+    what: Literal[
+        "zero", "climb", "reset", "jump", "anew", "back", "cuts", "spent", "swings", "stands", "again", "short"
+    ]
     onset: int
     end: int
     before: float
@@ -93,6 +101,35 @@ def climb_back(curve: Curve) -> ScheduleFault | None:
         return None
     onset = min(len(rate) - 1, low + 1)
     return ScheduleFault("back", onset, len(rate) - 1, float(rate[warm]), float(rate[top]))
+
+
+def comes_again(curve: Curve) -> ScheduleFault | None:
+    """A decay that comes again and again at even distances, the rate rising at once from its low end in between."""
+    rate = curve.value[curve.finite]
+    peak = float(rate.max(initial=0.0))
+    rises = [up for up in _rises(rate, warmed_up(rate)) if rate[up[0]] <= LOW_END * peak and rate[up[1]] >= 0.5 * peak]
+    if len(rises) < ANEW:
+        return None
+    gaps = np.diff([-1, *(low for low, _ in rises)])
+    sudden = all(high - low <= AT_ONCE * gaps.mean() for low, high in rises)
+    if not sudden or np.ptp(gaps) > 0.1 * float(gaps.mean()) + 1 or gaps.min() < FEWEST_OF_TOOTH:
+        return None
+    low = rises[0][0]
+    return ScheduleFault("again", low + 1, len(rate) - 1, peak, float(rate[low]))
+
+
+def warmup_cut(curve: Curve, planned: int) -> ScheduleFault | None:
+    """A straight warm-up over `planned` steps that ends earlier by a leap to its goal; None for any other."""
+    rate, step = curve.value, curve.step.astype(np.float64)
+    early = rate[step < CUT_SHORT * planned]
+    at = int(np.argmax(np.diff(early))) + 1 if len(early) > LINE_POINTS else 0
+    if at < LINE_POINTS or rate[at] < (1 - STRAIGHT) * rate.max():
+        return None
+    slope, start = np.polyfit(step[:at], rate[:at], 1)
+    goal = slope * planned + start
+    straight = np.abs(rate[:at] - slope * step[:at] - start).max() <= ON_LINE * rate[at - 1]
+    leaps = rate[at] - slope * step[at] - start >= LEAP * rate[at] and abs(goal - rate[at]) <= LEAP * goal
+    return ScheduleFault("short", at, at, float(rate[at - 1]), float(rate[at])) if straight and leaps else None
 
 
 def spent(curve: Curve) -> ScheduleFault | None:
@@ -202,17 +239,18 @@ def even_cuts(rate: Floats) -> Ints:
 
 
 def warmed_up(rate: Floats) -> int:
-    """Index at which the warm-up is over: the rate falls, or rests for longer than any rest of the warm-up before.
+    """Index at which the warm-up is over: the rate falls by more than a ripple, or has not risen for longer than in any
+    rest of the warm-up before.
 
     0 without a warm-up: the rate never rises, or rests for long before it does.
     """
-    n = len(rate)
-    falls = np.flatnonzero(np.diff(rate) < 0)
-    end = int(falls[0]) if len(falls) else n - 1
-    rising = np.flatnonzero(np.diff(rate[: end + 1]) > 0) + 1  # places where the rate has just gone up
+    n, top = len(rate), np.maximum.accumulate(rate)
+    fallen = rate < (1 - RIPPLE) * top
+    end = int(np.argmax(fallen)) if fallen.any() else n
+    rising = np.flatnonzero(np.diff(top[:end]) > 1e-9 * top[: max(end - 1, 0)]) + 1  # places where it has just gone up
     if not len(rising):
         return 0
-    rests = np.diff(np.append(rising, end + 1))
+    rests = np.diff(np.append(rising, end))
     stair = float(np.median(rests[:-1])) if len(rests) > 1 else 0.2 * n  # one stair may be a warm-up epoch
     if rising[0] > max(SETTLED * n, FEWEST, 2 * stair):
         return 0
@@ -221,7 +259,7 @@ def warmed_up(rate: Floats) -> int:
         if rest > max(SETTLED * n, FEWEST, 2 * longest):
             return int(at)
         longest = max(longest, float(rest))
-    return end
+    return int(rising[-1])
 
 
 def stopped_decay(rate: Floats) -> ScheduleFault | None:
@@ -254,6 +292,15 @@ def undecayed(curve: Curve, planned: int, share: float) -> int | None:
     if peak <= 0 or float(np.ptp(rate[warm:])) > share * peak or step[warm] > last / 2:
         return None
     return warm
+
+
+def unmoved(curve: Curve, due: int) -> int | None:
+    """Index from which on a rate should have been cut at step `due`, and has not moved at all until twice that step."""
+    warm = warmed_up(curve.value)
+    at = int(np.searchsorted(curve.step, due, side="right"))
+    if at >= len(curve) or curve.step[-1] < LATE_CUT * due or warm >= at or not curve.value[-1] > 0:
+        return None
+    return at if float(np.ptp(curve.value[warm:])) <= 1e-6 * curve.value[-1] else None
 
 
 def _zero(rate: Floats) -> tuple[ScheduleFault, ...]:
