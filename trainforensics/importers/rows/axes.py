@@ -1,5 +1,6 @@
 """The step axis of row-shaped logs: the declared global step, else iterations (completed ones added; the updates of a
-policy before the steps of its environment), else epochs, else samples, else the row number times the logging interval."""
+policy before the steps of its environment), else epochs, else samples, else the row number times the logging
+interval."""
 
 from __future__ import annotations
 
