@@ -10,6 +10,7 @@ from typing import Any
 from trainforensics.signals.run import Signals
 from trainforensics.signals.task import planned_steps, stated
 
+ANY = re.compile(r".")
 DECAY = re.compile(r"cosine|linear|polynomial")
 PLATEAU = re.compile(r"plateau")
 _CYCLES = re.compile(r"restart|cycl", re.IGNORECASE)

@@ -30,7 +30,8 @@ LATE_SHARE, END_SHARE = 0.05, 0.02  # of the log that tells its last level; of o
 SUDDEN_POINTS = 8  # to half of a fall
 FEW, GONE_POINTS, ALL = 60, 4, 0.8  # a short log; points at its end that show all (this share) of the gain to be lost
 FEWEST_STUMBLE, STUMBLE_WIDTHS = 15, 5.0
-FEWEST_LAPSE, KEPT = 5, 0.8  # points of a lapse; share of those before it that lie at the settled level
+FEWEST_LAPSE, LAPSE = 5, 0.08  # points and share of the log of a lapse; dips are over sooner
+KEPT = 0.8  # of the points before it that lie at the settled level
 ALONE = 2.0  # times as deep as every other dip
 VISIBLE = 3.0  # widths of the point-to-point noise
 
@@ -135,7 +136,7 @@ def lapse(signals: Signals, share: float) -> tuple[Move, int] | None:
         if n < MIN_POINTS or curve.series.rank is not None or _PREFERENCE.search(curve.name):
             continue
         noise = STUMBLE_WIDTHS * robust_sigma(np.diff(value)) / np.sqrt(2)
-        least = max(FEWEST_LAPSE, int(LASTING_SHARE * n))
+        least = max(FEWEST_LAPSE, int(LAPSE * n))
         below = np.maximum.accumulate(moving_median(value, FEWEST_LAPSE)) - value
         for first, last in zip(*stretches(below > noise), strict=True):
             if first < least or last + 1 - first < least or last + 1 == n:

@@ -1,11 +1,11 @@
 """What the learning rate does against what schedules do.
 
 Schedules warm up once, stay, decay in curves or steps, and may restart regularly from their low end. All else is named
-here: a rate of zero while training goes on, a climb above the warmed-up peak, a reset or a jump in mid-course, a
-warm-up that begins anew over and over. A gentle way back up, decays that come again, a warm-up that is cut, cuts at
-even distances, a decay that is over long before the log is and a cosine that swings on and on are faults only beside
-what was declared or what the loss does: `climb_back`, `comes_again`, `warmup_cut`, `even_cuts`, `spent` and `swings`
-find them for those who know that.
+here: a rate of zero or below it while training goes on, a climb above the warmed-up peak, a reset or a jump in
+mid-course, a warm-up that begins anew over and over. A gentle way back up, decays that come again, a fall at once, a
+warm-up that is cut, cuts at even distances, a decay that is over long before the log is and a cosine that swings on and
+on are faults only beside what was declared or what the loss does: `climb_back`, `comes_again`, `drop`, `warmup_cut`,
+`even_cuts`, `spent` and `swings` find them for those who know that.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ RIPPLE = 0.1  # of the rate: falls within a warm-up, where an epoch of the decay
 STAIRS = 4  # rises that make a staircase: a warm-up by epochs, or one printed with few decimals
 RISE = 1.5  # times the warmed-up peak that no schedule exceeds later
 RESET = 0.5  # share of its value that the rate must lose at once to have been reset
+FAST = 0.25  # of such a fall, by which a rate that is reset does not move before
 REST = 0.02  # share of the log for which a rate printed with few decimals may stand at its low end after a reset
 ROUNDED = 3  # times as long as it was printed as 1 may a rate be printed as 0: a cosine takes 1.4 times as long
 LOW_END = 0.15  # of the peak: restarts from below are what cyclic schedules do (their floor is a tenth at most)
@@ -48,6 +49,8 @@ STANDING, STILL_HIGH, WOULD_FALL = 0.1, 0.25, 0.1  # of the log, of the peak, of
 AT_ONCE = 0.3  # of the time between two restarts: a rise that takes longer is half of a wave
 LINE_POINTS, ON_LINE = 20, 0.02  # points of a linear warm-up, and the share of its height by which they leave the line
 CUT_SHORT, LEAP = 0.95, 0.2  # of the declared warm-up; share of the rate by which it leaps off the line
+DROP, FAR_SMALLER = 0.3, 0.2  # of the peak, more than what a cosine skips beside its warm-up; of it, other moves
+SEEN_FROM = 0.1  # of a warm-up, by when the log must have begun
 LATE_CUT = 2  # times the step at which a cut was due: steps may be counted before gradients are accumulated
 HUGE = 1e100  # no rate: what goes beyond is left out
 MANY = 5  # upward moves beyond which the series is no single schedule (groups logged in turn)
@@ -61,8 +64,9 @@ class ScheduleFault:
     """
 
     what: Literal[
-        "zero", "climb", "reset", "jump", "anew", "back", "cuts", "spent", "swings", "stands", "again", "short"
-    ]
+        "zero", "negative", "climb", "reset", "jump", "anew", "back", "again", "drop", "short", "cuts", "spent",
+        "swings", "stands",
+    ]  # fmt: skip
     onset: int
     end: int
     before: float
@@ -73,8 +77,10 @@ class ScheduleFault:
 def schedule_faults(curve: Curve) -> tuple[ScheduleFault, ...]:
     """Faults of a learning-rate curve (its finite points), by onset; none for fewer than 10 points."""
     rate = curve.value[curve.finite]
-    if len(rate) < FEWEST or rate.min() < 0 or rate.max() > HUGE:
+    if len(rate) < FEWEST or rate.max() > HUGE:
         return ()
+    if rate.min() < 0:
+        return _negative(rate)
     zero = _zero(rate)
     if rate.max() == 0:
         return zero
@@ -116,6 +122,22 @@ def comes_again(curve: Curve) -> ScheduleFault | None:
         return None
     low = rises[0][0]
     return ScheduleFault("again", low + 1, len(rate) - 1, peak, float(rate[low]))
+
+
+def drop(curve: Curve) -> ScheduleFault | None:
+    """One fall at once and for good in a schedule that otherwise moves in far smaller steps; None for any other."""
+    rate = curve.value[curve.finite]
+    moves = np.diff(rate)
+    at, peak = int(np.argmin(moves)) + 1 if len(moves) else 0, float(rate.max(initial=0.0))
+    others = np.abs(np.delete(moves, at - 1))
+    others = others[others > 0]
+    if not FEWEST_OF_TOOTH <= at < len(rate) - FEWEST_OF_TOOTH or len(others) < FEWEST:
+        return None
+    size = float(rate[at - 1] - rate[at])
+    kept = float(rate[at:].max()) <= rate[at] + MOVE * peak and rate[at] > ZERO * peak
+    if size < DROP * peak or float(np.quantile(others, 0.95)) > size * FAR_SMALLER or not kept:
+        return None
+    return ScheduleFault("drop", at, len(rate) - 1, float(rate[at - 1]), float(rate[at]))
 
 
 def warmup_cut(curve: Curve, planned: int) -> ScheduleFault | None:
@@ -303,6 +325,23 @@ def unmoved(curve: Curve, due: int) -> int | None:
     return at if float(np.ptp(curve.value[warm:])) <= 1e-6 * curve.value[-1] else None
 
 
+def unwarmed(curve: Curve, planned: int) -> bool:
+    """Whether a rate does not move at all over a warm-up of `planned` steps that the log shows from its start on."""
+    early = curve.value[curve.step <= planned]
+    seen = len(curve) > len(early) >= FEWEST and curve.step[0] <= SEEN_FROM * planned
+    return seen and early[0] > 0 and float(np.ptp(early)) <= 1e-6 * float(early[0])
+
+
+def _negative(rate: Floats) -> tuple[ScheduleFault, ...]:
+    """Below zero after having been above it: a decay that goes on beyond its end. A logarithm is negative all along."""
+    below = rate < -ZERO * float(rate.max())
+    first = int(np.argmax(below))
+    if not first or rate[:first].min() < 0 or not below.any():
+        return ()
+    last = int(np.flatnonzero(below)[-1])
+    return (ScheduleFault("negative", first, last, float(rate[first - 1]), float(rate.min())),)
+
+
 def _zero(rate: Floats) -> tuple[ScheduleFault, ...]:
     """Zero over all of the log, over a fifth of it from the start, or over a twentieth later on.
 
@@ -388,7 +427,9 @@ def _ups(rate: Floats, warm: int) -> tuple[ScheduleFault, ...]:
         if fallen > warm and low - fallen <= REST * len(rate) and rate[low] <= RESET * rate[fallen - 1]:
             top = fallen - 1
         before, bottom = float(rate[top]), float(rate[low])
-        if bottom <= RESET * before and before > LOW_END * peak:
+        moves = np.abs(np.diff(rate[max(warm, top - 2) : top + 1]))
+        steep = len(moves) == 2 and moves.min() > FAST * (before - bottom)  # a cycle of a few points
+        if bottom <= RESET * before and before > LOW_END * peak and not steep:
             found.append(ScheduleFault("reset", top + 1, high, before, bottom))
         elif high - low <= 2 and bottom > LOW_END * peak:
             found.append(ScheduleFault("jump", low + 1, high, bottom, float(rate[high])))

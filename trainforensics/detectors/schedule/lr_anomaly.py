@@ -1,12 +1,13 @@
 """The learning rate that was applied is not a sane schedule, or not the declared one.
 
 What it detects:
-    A rate of zero while training goes on; a climb to half as much again as the warmed-up peak; a reset in mid-course
-    (it falls at once and warms up again) or a jump upwards that no regular restart explains; a warm-up that begins anew
-    over and over; a declared decay that never comes, that stands still in mid-course, that turns and climbs back up, or
-    that comes again and again; a declared warm-up that is cut; cuts at even distances down to next to nothing while the
-    loss was improving before each of them; a decay that is over long before the log is, or a cosine that swings up and
-    down all along: schedules planned in epochs that are stepped with every batch.
+    A rate of zero or below it while training goes on; a climb to half as much again as the warmed-up peak; a reset in
+    mid-course (it falls at once and warms up again) or a jump upwards that no regular restart explains; a warm-up that
+    begins anew over and over; a declared decay that never comes, that stands still in mid-course, that turns and climbs
+    back up, or that comes again and again; one fall at once where a smooth decay is declared; a declared warm-up that
+    is cut, or never seen; cuts at even distances down to next to nothing while the loss was improving before each of
+    them; a decay that is over long before the log is, or a cosine that swings up and down all along: schedules planned
+    in epochs that are stepped with every batch.
 
 Why it matters:
     Where the schedule is wrong, whatever the loss does next is its effect. Where the loss does nothing, the run is
@@ -36,20 +37,12 @@ import numpy as np
 
 from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.detectors.schedule.faults import finding
+from trainforensics.detectors.schedule.plans import at_border, unkept, unplanned
 from trainforensics.kinds import KINDS
-from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
+from trainforensics.model import Clear, Fired, NotApplicable, Outcome
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.batch import follows_scaling_rule
-from trainforensics.signals.declared import (
-    DECAY,
-    PLATEAU,
-    StepDecay,
-    decay_end,
-    declared,
-    single_decay,
-    step_decay,
-    warmup_steps,
-)
+from trainforensics.signals.declared import PLATEAU, declared, single_decay
 from trainforensics.signals.progress import improving, learns, loss_falls_after
 from trainforensics.signals.restarts import restarts
 from trainforensics.signals.schedule import (
@@ -57,16 +50,10 @@ from trainforensics.signals.schedule import (
     FEWEST_CUTS,
     HUGE,
     ScheduleFault,
-    climb_back,
-    comes_again,
     even_cuts,
     schedule_faults,
     spent,
-    stopped_decay,
     swings,
-    undecayed,
-    unmoved,
-    warmup_cut,
 )
 
 META = Meta(
@@ -91,23 +78,20 @@ def detect(signals: Signals, params: Params) -> Outcome:
     faults = [f for f in schedule_faults(points) if not _explained(signals, points, f, borders)]
     if not faults:
         judges = (
-            _climbs_back(signals, points, borders),
-            _warmup_cut(signals, points, borders),
+            unplanned(signals, points, borders),
             _stepped_per_batch(signals, points, params),
             _cut_in_vain(signals, points, params),
-            _stands_still(signals, points, borders),
         )
         faults = [fault for fault in judges if fault is not None][:1]
-    findings = [finding(signals, points, fault) for fault in faults]
-    never = _never_decays(signals, points, params) or _never_cut(signals, points)
-    if not faults and never is not None:
-        findings.append(never)
-    return Fired(tuple(findings)) if findings else Clear()
+    if faults:
+        return Fired(tuple(finding(signals, points, fault) for fault in faults))
+    never = unkept(signals, points, params["decayed"])
+    return Fired((never,)) if never is not None else Clear()
 
 
 def _explained(signals: Signals, points: Curve, fault: ScheduleFault, borders: list[int]) -> bool:
     """Whether a restart breaks the rate there, the rate follows the batch, or a zero was printed with few decimals."""
-    if fault.what in ("reset", "jump") and _at_border(points, fault, borders):
+    if fault.what in ("reset", "jump") and at_border(points, fault, borders):
         return True
     if fault.what in ("climb", "jump") and fault.before > 0:
         before = int(points.step[max(0, fault.onset - 1)])
@@ -115,27 +99,6 @@ def _explained(signals: Signals, points: Curve, fault: ScheduleFault, borders: l
     if fault.what == "zero" and not points.value.any():  # zero all along, and yet the model moves
         return signals.has("reward") or learns(signals)
     return False
-
-
-def _climbs_back(signals: Signals, points: Curve, borders: list[int]) -> ScheduleFault | None:
-    """A declared single decay that turns or comes again: it is stepped more often than planned, or made anew."""
-    if declared(signals, DECAY) is None or not single_decay(signals):
-        return None
-    again = comes_again(points)
-    if again is not None and _at_border(points, again, borders):
-        return None
-    return again or climb_back(points)
-
-
-def _warmup_cut(signals: Signals, points: Curve, borders: list[int]) -> ScheduleFault | None:
-    planned = warmup_steps(signals)
-    fault = warmup_cut(points, planned) if planned is not None else None
-    return None if fault is None or _at_border(points, fault, borders) else fault
-
-
-def _at_border(points: Curve, fault: ScheduleFault, borders: list[int]) -> bool:
-    before, onset = int(points.step[max(0, fault.onset - 1)]), int(points.step[fault.onset])
-    return any(before < border <= onset for border in borders)
 
 
 def _stepped_per_batch(signals: Signals, points: Curve, params: Params) -> ScheduleFault | None:
@@ -159,59 +122,3 @@ def _cut_in_vain(signals: Signals, points: Curve, params: Params) -> ScheduleFau
         return None
     first = int(cuts[0])
     return ScheduleFault("cuts", first, len(rate) - 1, float(rate[first - 1]), float(rate[-1]))
-
-
-def _stands_still(signals: Signals, points: Curve, borders: list[int]) -> ScheduleFault | None:
-    """A decay that stops where the run was started again, or before the declared end."""
-    fault = stopped_decay(points.value)
-    if fault is None:
-        return None
-    step, reach = int(points.step[fault.onset]), 2 * points.cadence
-    early = declared(signals, DECAY) is not None and (decay_end(signals) or 0) - step > reach
-    return fault if early or any(abs(border - step) <= reach for border in borders) else None
-
-
-def _never_decays(signals: Signals, points: Curve, params: Params) -> Finding | None:
-    """A declared cosine, linear or polynomial decay of which nothing is seen at half of the planned steps."""
-    shape, planned = declared(signals, DECAY), decay_end(signals)
-    warm = undecayed(points, planned, params["decayed"]) if shape is not None and planned is not None else None
-    if warm is None:
-        return None
-    return _unmoved(points, warm, f"is declared as {shape} over {planned} steps")
-
-
-def _never_cut(signals: Signals, points: Curve) -> Finding | None:
-    """A declared decay by cuts of which nothing is seen long after the first was due."""
-    plan = step_decay(signals)
-    due = _step_of_cut(signals, plan) if plan is not None else None
-    at = unmoved(points, due) if due is not None else None
-    if plan is None or at is None:
-        return None
-    unit = "epochs" if plan.by_epoch else "steps"
-    return _unmoved(points, at, f"is declared as {plan.name} (x{plan.factor:g} after {plan.due} {unit})")
-
-
-def _step_of_cut(signals: Signals, plan: StepDecay) -> int | None:
-    """The step at which the first cut is due; None where the epochs that it is counted in are not logged."""
-    if not plan.by_epoch:
-        return plan.due
-    epoch = signals.curve("epoch")
-    passed = epoch.step[epoch.value >= plan.due + 1] if epoch is not None else []  # some count from 1
-    return int(passed[0]) if len(passed) else None
-
-
-def _unmoved(points: Curve, at: int, declared_as: str) -> Finding:
-    onset, last = int(points.step[at]), int(points.step[-1])
-    text = f"{declared_as} and still {points.value[-1]:.3g} at step {last}"
-    return Finding(
-        kind="lr-anomaly",
-        series=points.name,
-        role="learning_rate",
-        onset_step=onset,
-        onset_interval=(onset, last),
-        occurrences=(onset,),
-        recovery="unrecovered",
-        confidence=0.7,
-        summary=f"{points.name} {text}",
-        evidence=(Evidence(points.name, last, float(points.value[-1]), None, text),),
-    )
