@@ -2,10 +2,9 @@
 
 Schedules warm up once, stay, decay in curves or steps, and may restart regularly from their low end. All else is named
 here: a rate of zero or below it while training goes on, a climb above the warmed-up peak, a reset or a jump in
-mid-course, a warm-up that begins anew over and over. A gentle way back up, decays that come again, a fall at once, a
-warm-up that is cut, cuts at even distances, a decay that is over long before the log is and a cosine that swings on and
-on are faults only beside what was declared or what the loss does: `climb_back`, `comes_again`, `drop`, `warmup_cut`,
-`even_cuts`, `spent` and `swings` find them for those who know that.
+mid-course, a warm-up that begins anew over and over. Cuts at even distances, a decay that is over long before the log
+is and a cosine that swings on and on are faults only beside what the loss does: `even_cuts`, `spent` and `swings` find
+them for those who know that. What is a fault beside a declared schedule is in `plan`.
 """
 
 from __future__ import annotations
@@ -44,14 +43,6 @@ MANY_WAVES = 16  # half as many as an epoch has batches, where a cosine of one s
 FEWEST_PHASES = 4  # distinct values of a wave; fewer are settings in turn
 WAVE_POINTS = 4096  # points that a wave is fitted to
 WAVE_FIT = 1e-3  # of the variance that a cosine may leave; a triangle leaves 1.4 % to its first harmonic
-DECAY_POINTS, STEADILY = 30, 0.7  # points of a decay before it stops, and the share of them that fall: few decimals
-STANDING, STILL_HIGH, WOULD_FALL = 0.1, 0.25, 0.1  # of the log, of the peak, of the rate had it gone on
-AT_ONCE = 0.3  # of the time between two restarts: a rise that takes longer is half of a wave
-LINE_POINTS, ON_LINE = 20, 0.02  # points of a linear warm-up, and the share of its height by which they leave the line
-CUT_SHORT, LEAP = 0.95, 0.2  # of the declared warm-up; share of the rate by which it leaps off the line
-DROP, FAR_SMALLER = 0.3, 0.2  # of the peak, more than what a cosine skips beside its warm-up; of it, other moves
-SEEN_FROM = 0.1  # of a warm-up, by when the log must have begun
-LATE_CUT = 2  # times the step at which a cut was due: steps may be counted before gradients are accumulated
 HUGE = 1e100  # no rate: what goes beyond is left out
 MANY = 5  # upward moves beyond which the series is no single schedule (groups logged in turn)
 
@@ -88,70 +79,6 @@ def schedule_faults(curve: Curve) -> tuple[ScheduleFault, ...]:
     late = _climb(rate, warm)
     rest = late or _anew(rate) or _ups(rate, warm)
     return tuple(sorted((*zero, *rest), key=lambda fault: fault.onset))
-
-
-def climb_back(curve: Curve) -> ScheduleFault | None:
-    """Where a decayed rate turns and climbs gently to half of its peak or more; a rise at once is a restart."""
-    rate = curve.value[curve.finite]
-    warm = warmed_up(rate)
-    peak = float(rate.max())
-    first, last = stretches(rate[warm:] <= LOW_END * peak)  # of several ways down the first counts
-    if not len(first):
-        return None
-    low = warm + int(first[0]) + int(np.argmin(rate[warm + first[0] : warm + last[0] + 1]))
-    after = rate[low:]
-    if len(rate) < FEWEST or len(after) < FEWEST_OF_TOOTH or rate[low] > LOW_END * peak or rate[warm] < 0.5 * peak:
-        return None
-    top = low + int(np.argmax(after))
-    if rate[top] < 0.5 * peak or np.diff(rate[low : top + 1]).max() > 0.5 * (rate[top] - rate[low]):
-        return None
-    onset = min(len(rate) - 1, low + 1)
-    return ScheduleFault("back", onset, len(rate) - 1, float(rate[warm]), float(rate[top]))
-
-
-def comes_again(curve: Curve) -> ScheduleFault | None:
-    """A decay that comes again and again at even distances, the rate rising at once from its low end in between."""
-    rate = curve.value[curve.finite]
-    peak = float(rate.max(initial=0.0))
-    rises = [up for up in _rises(rate, warmed_up(rate)) if rate[up[0]] <= LOW_END * peak and rate[up[1]] >= 0.5 * peak]
-    if len(rises) < ANEW:
-        return None
-    gaps = np.diff([-1, *(low for low, _ in rises)])
-    sudden = all(high - low <= AT_ONCE * gaps.mean() for low, high in rises)
-    if not sudden or np.ptp(gaps) > 0.1 * float(gaps.mean()) + 1 or gaps.min() < FEWEST_OF_TOOTH:
-        return None
-    low = rises[0][0]
-    return ScheduleFault("again", low + 1, len(rate) - 1, peak, float(rate[low]))
-
-
-def drop(curve: Curve) -> ScheduleFault | None:
-    """One fall at once and for good in a schedule that otherwise moves in far smaller steps; None for any other."""
-    rate = curve.value[curve.finite]
-    moves = np.diff(rate)
-    at, peak = int(np.argmin(moves)) + 1 if len(moves) else 0, float(rate.max(initial=0.0))
-    others = np.abs(np.delete(moves, at - 1))
-    others = others[others > 0]
-    if not FEWEST_OF_TOOTH <= at < len(rate) - FEWEST_OF_TOOTH or len(others) < FEWEST:
-        return None
-    size = float(rate[at - 1] - rate[at])
-    kept = float(rate[at:].max()) <= rate[at] + MOVE * peak and rate[at] > ZERO * peak
-    if size < DROP * peak or float(np.quantile(others, 0.95)) > size * FAR_SMALLER or not kept:
-        return None
-    return ScheduleFault("drop", at, len(rate) - 1, float(rate[at - 1]), float(rate[at]))
-
-
-def warmup_cut(curve: Curve, planned: int) -> ScheduleFault | None:
-    """A straight warm-up over `planned` steps that ends earlier by a leap to its goal; None for any other."""
-    rate, step = curve.value, curve.step.astype(np.float64)
-    early = rate[step < CUT_SHORT * planned]
-    at = int(np.argmax(np.diff(early))) + 1 if len(early) > LINE_POINTS else 0
-    if at < LINE_POINTS or rate[at] < (1 - STRAIGHT) * rate.max():
-        return None
-    slope, start = np.polyfit(step[:at], rate[:at], 1)
-    goal = slope * planned + start
-    straight = np.abs(rate[:at] - slope * step[:at] - start).max() <= ON_LINE * rate[at - 1]
-    leaps = rate[at] - slope * step[at] - start >= LEAP * rate[at] and abs(goal - rate[at]) <= LEAP * goal
-    return ScheduleFault("short", at, at, float(rate[at - 1]), float(rate[at])) if straight and leaps else None
 
 
 def spent(curve: Curve) -> ScheduleFault | None:
@@ -284,54 +211,6 @@ def warmed_up(rate: Floats) -> int:
     return int(rising[-1])
 
 
-def stopped_decay(rate: Floats) -> ScheduleFault | None:
-    """A decay that went on from point to point and stands still from one on, far above its end; None for any other.
-
-    A decay that has reached its end is low, or was hardly moving any more.
-    """
-    n, peak = len(rate), float(rate.max())
-    moves = np.diff(rate)
-    moved = np.flatnonzero(np.abs(moves) > 1e-9 * peak)
-    last = int(moved[-1]) if len(moved) else 0
-    before = moves[max(0, last + 1 - DECAY_POINTS) : last + 1]
-    rest = n - 1 - last
-    if len(before) < DECAY_POINTS or np.mean(before < 0) < STEADILY or np.any(before > 0) or rest < STANDING * n:
-        return None
-    if rate[-1] < STILL_HIGH * peak or -float(before.mean()) * rest < WOULD_FALL * rate[-1]:
-        return None
-    return ScheduleFault("stands", last + 2, n - 1, float(rate[last + 1]), float(rate[-1]))
-
-
-def undecayed(curve: Curve, planned: int, share: float) -> int | None:
-    """Index from which on a rate rests where a decay over the planned steps must have been seen by half of them.
-
-    None where it has moved by a `share` of its peak, or only rests since later than half of the log.
-    """
-    rate, step, last = curve.value, curve.step, int(curve.step[-1])
-    warm, peak = warmed_up(rate), float(rate.max())
-    if last < planned / 2 or rate[-1] < (1 - share) * peak:
-        return None
-    if peak <= 0 or float(np.ptp(rate[warm:])) > share * peak or step[warm] > last / 2:
-        return None
-    return warm
-
-
-def unmoved(curve: Curve, due: int) -> int | None:
-    """Index from which on a rate should have been cut at step `due`, and has not moved at all until twice that step."""
-    warm = warmed_up(curve.value)
-    at = int(np.searchsorted(curve.step, due, side="right"))
-    if at >= len(curve) or curve.step[-1] < LATE_CUT * due or warm >= at or not curve.value[-1] > 0:
-        return None
-    return at if float(np.ptp(curve.value[warm:])) <= 1e-6 * curve.value[-1] else None
-
-
-def unwarmed(curve: Curve, planned: int) -> bool:
-    """Whether a rate does not move at all over a warm-up of `planned` steps that the log shows from its start on."""
-    early = curve.value[curve.step <= planned]
-    seen = len(curve) > len(early) >= FEWEST and curve.step[0] <= SEEN_FROM * planned
-    return seen and early[0] > 0 and float(np.ptp(early)) <= 1e-6 * float(early[0])
-
-
 def _negative(rate: Floats) -> tuple[ScheduleFault, ...]:
     """Below zero after having been above it: a decay that goes on beyond its end. A logarithm is negative all along."""
     below = rate < -ZERO * float(rate.max())
@@ -417,7 +296,7 @@ def _anew(rate: Floats) -> tuple[ScheduleFault, ...]:
 def _ups(rate: Floats, warm: int) -> tuple[ScheduleFault, ...]:
     """Upward moves after the warm-up that no regular restart explains."""
     peak = float(rate.max())
-    ups = [up for up in _rises(rate, warm) if rate[up[1]] - rate[up[0]] >= MOVE * peak]
+    ups = [up for up in rises(rate, warm) if rate[up[1]] - rate[up[0]] >= MOVE * peak]
     if not ups or len(ups) > MANY or _regular([up[0] for up in ups], len(rate)):
         return ()
     found = []
@@ -442,7 +321,7 @@ def _start_of_rest(rate: Floats, at: int) -> int:
     return int(moved[-1]) + 1 if len(moved) else 0
 
 
-def _rises(rate: Floats, warm: int) -> list[tuple[int, int]]:
+def rises(rate: Floats, warm: int) -> list[tuple[int, int]]:
     """First and last index of each stretch over which the rate does not fall and ends higher, after the warm-up."""
     moves = np.sign(np.diff(rate[warm:]))
     turning = np.flatnonzero(moves != 0)

@@ -15,8 +15,7 @@ from trainforensics.signals.declared import (
     step_decay,
     warmup_steps,
 )
-from trainforensics.signals.schedule import (
-    ScheduleFault,
+from trainforensics.signals.plan import (
     climb_back,
     comes_again,
     drop,
@@ -26,6 +25,7 @@ from trainforensics.signals.schedule import (
     unwarmed,
     warmup_cut,
 )
+from trainforensics.signals.schedule import ScheduleFault
 
 
 def unplanned(signals: Signals, points: Curve, borders: list[int]) -> ScheduleFault | None:
