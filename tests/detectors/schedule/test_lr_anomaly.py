@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from trainforensics.detectors.schedule import lr_anomaly
-from trainforensics.model import Finding, Fired, NotApplicable
+from trainforensics.model import Axis, AxisUnit, Finding, Fired, NotApplicable
 from trainforensics.signals import Curve, Signals
 
 PARAMS = {p.name: p.default for p in lr_anomaly.META.params}
@@ -25,8 +26,9 @@ def rate(value: Floats, **k: Any) -> Curve:
     return make_curve(value, "learning_rate", name="lr", **k)
 
 
-def findings(*curves: Curve, config: Mapping[str, Any] | None = None) -> tuple[Finding, ...]:
-    outcome = lr_anomaly.detect(make_signals(curves, config=config), PARAMS)
+def findings(*curves: Curve, config: Mapping[str, Any] | None = None, unit: AxisUnit = "step") -> tuple[Finding, ...]:
+    signals = replace(make_signals(curves, config=config), axis=Axis(unit, unit))
+    outcome = lr_anomaly.detect(signals, PARAMS)
     return outcome.findings if isinstance(outcome, Fired) else ()
 
 
@@ -271,6 +273,7 @@ def test_a_warm_up_that_is_cut() -> None:
     assert [f.onset_step for f in findings(rate(value), config=config)] == [130]
     assert not findings(rate(value))  # nothing says that it was to last
     assert not findings(rate(value), config={"warmup_steps": 130})
+    assert not findings(rate(value), config=config, unit="row")
     assert not findings(rate(value), config={"warmup_steps": 5000})  # steps of another kind
     new_life = np.where(AT < 130, 0, 1)
     loss = make_curve(quiet_loss(), segment=new_life)
@@ -283,6 +286,7 @@ def test_declared_cuts_that_never_come() -> None:
     assert [f.onset_step for f in findings(still, config=steps)] == [1010]
     assert not findings(still, config=steps | {"lr_step_size": 3000})  # it may yet come
     assert not findings(still, config=steps | {"gamma": 0.99})
+    assert not findings(still, config=steps, unit="epoch")
     assert not findings(still, config={key: value for key, value in steps.items() if key != "gamma"})
     assert not findings(rate(np.where(AT > 150, 0.01, 0.1), step=10 * AT), config=steps)
     epochs = {"lr_scheduler": "MultiStepLR", "milestones": [5, 8], "gamma": 0.1}
@@ -315,6 +319,7 @@ def test_a_warm_up_that_is_never_seen() -> None:
     assert [f.onset_step for f in findings(rate(never), config=config)] == [1]
     assert not findings(rate(never), config=config | {"lr_scheduler_type": "constant"})
     assert not findings(rate(never), config={"warmup_steps": 100})
+    assert not findings(rate(never), config=config, unit="epoch")  # 100 steps are no 100 epochs
     assert not findings(rate(never, step=AT + 50), config=config)  # the log begins later
 
 

@@ -74,9 +74,14 @@ def _drops(signals: Signals, points: Curve, borders: list[int]) -> ScheduleFault
 
 def _warmup_cut(signals: Signals, points: Curve, borders: list[int]) -> ScheduleFault | None:
     """A leap that ends a warm-up before its declared length."""
-    planned = warmup_steps(signals)
+    planned = _warmup(signals)
     fault = warmup_cut(points, planned) if planned is not None else None
     return None if fault is None or at_border(points, fault, borders) else fault
+
+
+def _warmup(signals: Signals) -> int | None:
+    """The declared steps of the warm-up; None where the log does not count steps."""
+    return warmup_steps(signals) if signals.axis.unit == "step" else None
 
 
 def _stands_still(signals: Signals, points: Curve, borders: list[int]) -> ScheduleFault | None:
@@ -110,9 +115,9 @@ def _never_cut(signals: Signals, points: Curve) -> Finding | None:
 
 
 def _step_of_cut(signals: Signals, plan: StepDecay) -> int | None:
-    """The step at which the first cut is due; None where the epochs that it is counted in are not logged."""
+    """The step at which the first cut is due; None where the log does not count what it is counted in."""
     if not plan.by_epoch:
-        return plan.due
+        return plan.due if signals.axis.unit == "step" else None
     epoch = signals.curve("epoch")
     if epoch is None:
         return None
@@ -122,7 +127,7 @@ def _step_of_cut(signals: Signals, plan: StepDecay) -> int | None:
 
 def _never_warms(signals: Signals, points: Curve) -> Finding | None:
     """A declared warm-up of which nothing is seen; a constant schedule may have none."""
-    planned, shape = warmup_steps(signals), declared(signals, ANY)
+    planned, shape = _warmup(signals), declared(signals, ANY)
     if planned is None or shape is None or "constant" in shape.lower() or not unwarmed(points, planned):
         return None
     return _unmoved(points, 0, max(points.at(planned), 0), f"is declared as {shape} after a warm-up of {planned} steps")
