@@ -210,6 +210,15 @@ def test_a_bare_gradient_is_its_norm_where_no_other_name_says_so() -> None:
     assert resolve_all(["hinge", "grad", "grad_norm"])["grad"].role is None
 
 
+def test_the_mean_among_statistics_of_episodes_is_that_of_returns() -> None:
+    columns = ["steps", "episodes", "mean", "median", "stdev", "max", "min", "average_value"]
+    assert {name: m.role for name, m in resolve_all(columns).items() if m.role} == {
+        "mean": "reward", "stdev": "reward_std",
+    }  # fmt: skip
+    assert resolve_all([name for name in columns if name != "episodes"])["mean"].role is None
+    assert resolve_all([*columns, "episode_reward"])["mean"].role is None
+
+
 def test_a_component_or_a_running_mean_yields_to_the_total() -> None:
     alone = resolve_all(["train/nll_loss", "lr"])
     assert alone["train/nll_loss"].role == "train_loss"

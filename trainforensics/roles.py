@@ -24,6 +24,7 @@ _UNIT = re.compile(
 )
 _SUFFIX_UNIT = re.compile(r"\s+in\s+\w+$")
 _NORM_ORDER = re.compile(r"(?<=_)(\d)\.0(?=_)")
+_RETURNS = frozenset({"episodes", "mean", "median", "stdev", "max", "min"})  # columns of a table of evaluations
 _BARE_GRADIENTS = frozenset({"grad", "gradient"})  # a norm, where no other name says so
 _CRITICS_LOSS = frozenset({("critic", "loss"), ("loss", "critic"), ("qf", "loss"), ("train", "critic", "loss")})
 _HELD_OUT = frozenset({"val", "valid", "validation", "vali", "vl", "dev"})
@@ -170,7 +171,8 @@ def is_named(key: str, name: str) -> bool:
 def resolve_all(names: Iterable[str], extra: Mapping[str, str] | None = None) -> dict[str, RoleMatch]:
     """The roles of all names of one run. A weak name keeps its role only where no surer one has it.
 
-    Where no name is known as the training loss and nothing is rewarded, the parts of a detector's loss are taken, or
+    A bare "mean" among other statistics of episodes is that of their returns. Where no name is known as the training
+    loss and nothing is rewarded, the parts of a detector's loss are taken, or
     the plainest that speaks of a loss; where no name speaks of any result, "train" beside "val" is one.
     """
     found = {name: resolve(name, extra) for name in names}
@@ -182,6 +184,8 @@ def resolve_all(names: Iterable[str], extra: Mapping[str, str] | None = None) ->
     }
     decided |= {name: RoleMatch() for name in decided if _is_game(name, decided)}
     free = [name for name in decided if not any(is_named(key, name) for key in extra or {})]
+    if set(free) >= _RETURNS and not any(match.role == "reward" for match in decided.values()):
+        decided |= {"mean": RoleMatch("reward", weak=True), "stdev": RoleMatch("reward_std", weak=True)}
     if not {"train_loss", "reward"} & {match.role for match in decided.values()}:
         unmapped = [name for name in free if decided[name] == RoleMatch()]
         summands = _summands(unmapped)

@@ -192,6 +192,26 @@ def test_keras_and_progress_csv(tmp_path: Path) -> None:
     assert read(table, progress).series["rollout/ep_rew_mean"].value.tolist() == [10.0, 12.0]
 
 
+@pytest.mark.parametrize(
+    ("updates", "seen", "by_updates"),
+    [
+        ("misc/nupdates", "misc/total_timesteps", True),
+        ("iteration", "total_timesteps", True),
+        ("time/iterations", "time/total_timesteps", False),  # of a logger that counts by them
+        ("training_iteration", "timesteps_total", False),
+        ("n_updates", "total_timesteps", False),  # of the optimiser, several a row
+    ],
+)
+def test_updates_count_before_the_steps_of_the_environment(
+    updates: str, seen: str, by_updates: bool, tmp_path: Path
+) -> None:
+    rows = [f"{10 * i},{i / 8},{2048 * i}" for i in range(1, 6)]
+    for order in (1, -1):
+        columns = [",".join(row.split(",")[::order]) for row in (f"{updates},ep_rew_mean,{seen}", *rows)]
+        found = read(table, write(tmp_path / "progress.csv", "\n".join(columns) + "\n"))
+        assert found.axis is not None and found.axis.name == (updates if by_updates else seen)
+
+
 def test_parquet_with_strings_and_nulls(tmp_path: Path) -> None:
     frame = pl.DataFrame(
         {

@@ -65,6 +65,20 @@ def test_adversarial_losses_are_not_judged() -> None:
     assert "game" in reason.reason
 
 
+def test_a_critic_that_runs_away_with_no_reward_to_follow() -> None:
+    n = 120
+    at = np.arange(n)
+    noise = np.exp(0.4 * np.random.default_rng(0).standard_normal(n))
+    away = make_curve((2 + 9 * np.exp(-at / 4)) * noise * np.exp(np.clip(at - 50, 0, None) / 6), name="critic_loss")
+    (event,) = loss_events(make_signals([away]))
+    assert event.lasting and 45 <= event.onset_step <= 62
+    returns = make_curve(at.astype(float), "reward", series_id=1)
+    assert loss_events(make_signals([away, returns])) == ()
+    settles = make_curve(np.minimum(away.value, 500.0), name="critic_loss")
+    assert loss_events(make_signals([settles])) == ()
+    assert loss_events(make_signals([make_curve(away.value, name="loss/G")])) == ()
+
+
 def test_a_part_of_the_loss_given_more_weight_by_plan_is_structure() -> None:
     """KL annealing: the sum climbs while the weight does, and falls again once it stands."""
     n = 1200

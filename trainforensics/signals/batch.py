@@ -36,14 +36,16 @@ def batch_size(signals: Signals) -> Curve | None:
     return replace(counter.take(later), series=series, value=per_step)
 
 
-def follows_scaling_rule(signals: Signals, first: int, last: int, climbed: float) -> bool:
-    """Whether a rate that climbs by a factor between two steps follows the batch: the linear or square-root rule."""
+def follows_scaling_rule(signals: Signals, first: int, last: int, factor: float) -> bool:
+    """Whether a rate that moves by a factor between two steps follows the batch: the linear or square-root rule."""
     batch = batch_size(signals)
     at = batch.at(first) if batch is not None else -1
     if batch is None or at < 0 or not batch.value[at] > 0:
         return False
     grown = float(batch.value[batch.at(last)] / batch.value[at])
-    return grown > GROWN and grown**0.5 / GROWN <= climbed <= grown * GROWN
+    if factor < 1 and grown > 0:
+        factor, grown = 1 / factor, 1 / grown
+    return grown > GROWN and grown**0.5 / GROWN <= factor <= grown * GROWN
 
 
 def _counts(logged: Curve) -> bool:

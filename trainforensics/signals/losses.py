@@ -31,6 +31,7 @@ from trainforensics.signals.task import adversarial, is_distance, rewarded
 USES = (*RISING, "epoch", "learning_rate", "loss_scale", "loss_weight", "reward", "stage", "*")
 RANGE_DECADES = 2.0  # no warm-up lasts for the whole run, and none starts at a hundredth and grows by a factor
 RESTART_POINTS = 32  # logged points before a rise in which a restart of the learning rate explains it
+RUN_AWAY = 1000.0  # the square of 30: returns that grow as much in one run are told by a reward
 REWEIGHTED = 0.1  # of the largest weight: by less no loss changes its course
 # Of a climb to the end of the log: points, standard errors, p-value, share of the level, multiples of earlier wobbles.
 SLOW_POINTS, SLOW_Z, SLOW_P, SLOW_SIZE, SLOW_WOBBLE = 5, 8.0, 1e-3, 0.1, 3.0
@@ -80,13 +81,24 @@ def unjudgeable(signals: Signals) -> NotApplicable | None:
     curve = signals.curve("train_loss")
     if curve is None:
         return NotApplicable("no training loss is logged", "the training loss at every step")
-    if adversarial(curve):
+    if adversarial(curve) and not _critic_runs_away(signals, curve):
         return NotApplicable(f"{curve.name} is of a game or a critic and has no trend to leave", "a metric of quality")
     if _range_test(signals):
         return NotApplicable("the learning rate grows exponentially to the end: a range test", "")
     if curve.finite.sum() < FEWEST:
         return NotApplicable(f"only {curve.finite.sum()} points of {curve.name}", "the training loss more often")
     return None
+
+
+def _critic_runs_away(signals: Signals, curve: Curve) -> bool:
+    """Whether the loss of a critic, with no reward logged that it could follow, is far beyond all that it was in the
+    first third of the log, its untrained start included, and still growing."""
+    value = curve.value[curve.finite]
+    part = len(value) // 6
+    if "critic" not in curve.name.lower() or rewarded(signals) or part < FEWEST:
+        return False
+    late, last = float(np.median(value[-2 * part : -part])), float(np.median(value[-part:]))
+    return last > late and last > RUN_AWAY * float(np.abs(value[: 2 * part]).max())
 
 
 def _range_test(signals: Signals) -> bool:
@@ -111,6 +123,8 @@ def _loss_events(signals: Signals) -> tuple[LossEvent, ...]:
         curve = mean.behind
     finite = curve.value[curve.finite]
     events = [e for e in _on(curve, excursions_of(signals, curve)) if not _constructed(signals, curve, e)]
+    if adversarial(curve):
+        return tuple(event for event in events if event.lasting)
     events = _unfinished(_without_habit(events, len(finite)), len(finite))
     judged = not is_distance(curve) and not rewarded(signals) and mean is None  # by how it stands to its start
     leap = (leap_at_start(finite) or surge_at_start(finite)) if judged else None

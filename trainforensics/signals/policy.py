@@ -14,6 +14,7 @@ from trainforensics.signals.excursions import excursions
 from trainforensics.signals.measure import Excursion
 from trainforensics.signals.noise import medians, robust_sigma
 from trainforensics.signals.run import Signals
+from trainforensics.signals.stretches import stretches
 from trainforensics.signals.trend import moving_median
 
 MIN_POINTS = 30
@@ -29,6 +30,9 @@ LATE_SHARE, END_SHARE = 0.05, 0.02  # of the log that tells its last level; of o
 SUDDEN_POINTS = 8  # to half of a fall
 FEW, GONE_POINTS, ALL = 60, 4, 0.8  # a short log; points at its end that show all (this share) of the gain to be lost
 FEWEST_STUMBLE, STUMBLE_WIDTHS = 15, 5.0
+FEWEST_LAPSE, LAPSE = 5, 0.08  # points and share of the log of a lapse; dips are over sooner
+KEPT = 0.8  # of the points before it that lie at the settled level
+ALONE = 2.0  # times as deep as every other dip
 VISIBLE = 3.0  # widths of the point-to-point noise
 
 
@@ -120,6 +124,32 @@ def stumble(signals: Signals, share: float, surge: float) -> tuple[Move, Move] |
         if top is not None:
             fall = Move(reward, at, before, float(value[at]), lost / max(noise, 1e-300))
             return top, fall
+    return None
+
+
+def lapse(signals: Signals, share: float) -> tuple[Move, int] | None:
+    """A settled reward that at its worst has lost `share` of its gain, twice as much as ever else, stays far outside of
+    its noise for a while and then is back; with the index of its return."""
+    for logged in signals.curves("reward"):
+        curve = logged.only_finite()
+        value, n = curve.value, len(curve)
+        if n < MIN_POINTS or curve.series.rank is not None or _PREFERENCE.search(curve.name):
+            continue
+        noise = STUMBLE_WIDTHS * robust_sigma(np.diff(value)) / np.sqrt(2)
+        least = max(FEWEST_LAPSE, int(LAPSE * n))
+        below = np.maximum.accumulate(moving_median(value, FEWEST_LAPSE)) - value
+        for first, last in zip(*stretches(below > noise), strict=True):
+            if first < least or last + 1 - first < least or last + 1 == n:
+                continue
+            before, fallen = value[max(0, first - max(least, n // 10)) : first], value[first : last + 1]
+            settled, low = float(np.median(before)), float(np.median(fallen))
+            alone = float(below[first : last + 1].max()) >= ALONE * float(
+                np.delete(below, slice(first, last + 1)).max()
+            )
+            kept = alone and np.mean(np.abs(before - settled) <= noise) >= KEPT
+            gained = settled - float(np.median(value[: max(3, n // 20)]))
+            if kept and gained > noise > 0 and settled - fallen.min() >= share * gained:
+                return Move(curve, int(first), settled, low, (settled - low) / noise), int(last) + 1
     return None
 
 

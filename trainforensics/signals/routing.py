@@ -20,13 +20,16 @@ SMOOTH_SHARE, SMOOTH_POINTS = 0.025, 8  # tiny batches route unevenly by chance;
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Routing:
-    """Shares of all experts of one layer: `share` (expert, step) averaged over neighbouring points, each column sums
-    to 1. `winner`: row with the largest share at the end; `noise`: that of its averaged share."""
+    """Shares of all experts of one layer: `share` (expert, step) averaged over `width` neighbouring points, each column
+    sums to 1. `winner`: row with the largest share at the end, `logged`: its share as it was logged, `noise`: that of
+    its averaged share."""
 
     experts: tuple[Series, ...]
     step: Ints
     share: Floats
+    width: int
     winner: int
+    logged: Floats
     noise: float
 
     @property
@@ -45,8 +48,8 @@ class Routing:
 class Concentration:
     """The winner's share went from `before` to `after`, the effective number of experts from `many` to `few`.
 
-    `onset`: index from which on the winner's share stands above its earlier noise, 0 where it always did; `dead`: rows
-    that get next to nothing at the end.
+    `onset`: first index at which the winner's share stands above its earlier noise for good, 0 where it always did;
+    `dead`: rows that get next to nothing at the end.
     """
 
     routing: Routing
@@ -84,7 +87,7 @@ def _routing(experts: tuple[Series, ...], step: Ints, share: Floats) -> Routing:
     winner = int(np.argmax(np.median(share[:, -late:], axis=1)))
     # shares of few tokens are so coarse that most differences are zero: a robust scale would be zero as well
     noise = float(np.std(np.diff(share[winner]))) / np.sqrt(2 * width)
-    return Routing(experts, step, smooth, winner, noise)
+    return Routing(experts, step, smooth, width, winner, share[winner], noise)
 
 
 def _average(values: Floats, width: int) -> Floats:
@@ -106,7 +109,17 @@ def concentration(routing: Routing) -> Concentration:
     before = float(np.median(early[: max(late, len(early) // 2)]))
     many = float(np.quantile(effective[start : start + len(early)], 0.9))
     spread = max(robust_sigma(early[: max(late, len(early) // 2)]), routing.noise)
-    onset = lasting_start(share > before + 3 * spread)
+    onset = _left(routing, before, lasting_start(share > before + 3 * spread))
     last = np.median(routing.share[:, -late:], axis=1)
     dead = tuple(s for s, value in zip(routing.experts, last, strict=True) if value < 0.1 * routing.fair)
-    return Concentration(routing, 0 if onset is None else onset, before, after, many, few, dead)
+    return Concentration(routing, onset, before, after, many, few, dead)
+
+
+def _left(routing: Routing, before: float, averaged: int | None) -> int:
+    """Where the winner's share leaves its level: an average leaves it up to half its width too early, so the first
+    point counts that itself lies outside the noise of single points, if one does so soon."""
+    if not averaged:
+        return 0
+    near = routing.logged[averaged : averaged + routing.width // 2 + 1]
+    outside = near > before + 3 * routing.noise * np.sqrt(routing.width)
+    return averaged + int(np.argmax(outside))

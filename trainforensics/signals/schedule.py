@@ -1,10 +1,10 @@
 """What the learning rate does against what schedules do.
 
 Schedules warm up once, stay, decay in curves or steps, and may restart regularly from their low end. All else is named
-here: a rate of zero while training goes on, a climb above the warmed-up peak, a reset or a jump in mid-course, a
-warm-up that begins anew over and over. A gentle way back up, cuts at even distances, a decay that is over long before
-the log is and a cosine that swings on and on are faults only beside what was declared or what the loss does:
-`climb_back`, `even_cuts`, `spent` and `swings` find them for those who know that.
+here: a rate of zero or below it while training goes on, a climb above the warmed-up peak, a reset or a jump in
+mid-course, a warm-up that begins anew over and over. Cuts at even distances, a decay that is over long before the log
+is and a cosine that swings on and on are faults only beside what the loss does: `even_cuts`, `spent` and `swings` find
+them for those who know that. What is a fault beside a declared schedule is in `plan`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ FEWEST = 10  # points; a shorter log shows no schedule
 SETTLED = 0.05  # share of the log for which the rate must rest before its warm-up counts as over
 ANEW = 2  # falls at once from which a rate that otherwise rises begins its warm-up anew over and over
 FEWEST_OF_TOOTH = 5  # points between two such falls
+RIPPLE = 0.1  # of the rate: falls within a warm-up, where an epoch of the decay ends or the rate is adaptive
 STAIRS = 4  # rises that make a staircase: a warm-up by epochs, or one printed with few decimals
 RISE = 1.5  # times the warmed-up peak that no schedule exceeds later
 RESET = 0.5  # share of its value that the rate must lose at once to have been reset
+FAST = 0.25  # of such a fall, by which a rate that is reset does not move before
 REST = 0.02  # share of the log for which a rate printed with few decimals may stand at its low end after a reset
 ROUNDED = 3  # times as long as it was printed as 1 may a rate be printed as 0: a cosine takes 1.4 times as long
 LOW_END = 0.15  # of the peak: restarts from below are what cyclic schedules do (their floor is a tenth at most)
@@ -41,8 +43,6 @@ MANY_WAVES = 16  # half as many as an epoch has batches, where a cosine of one s
 FEWEST_PHASES = 4  # distinct values of a wave; fewer are settings in turn
 WAVE_POINTS = 4096  # points that a wave is fitted to
 WAVE_FIT = 1e-3  # of the variance that a cosine may leave; a triangle leaves 1.4 % to its first harmonic
-DECAY_POINTS, STEADILY = 30, 0.7  # points of a decay before it stops, and the share of them that fall: few decimals
-STANDING, STILL_HIGH, WOULD_FALL = 0.1, 0.25, 0.1  # of the log, of the peak, of the rate had it gone on
 HUGE = 1e100  # no rate: what goes beyond is left out
 MANY = 5  # upward moves beyond which the series is no single schedule (groups logged in turn)
 
@@ -54,7 +54,10 @@ class ScheduleFault:
     `factor`: what a geometric decay leaves of the rate after each step, 1 for every other fault.
     """
 
-    what: Literal["zero", "climb", "reset", "jump", "anew", "back", "cuts", "spent", "swings", "stands"]
+    what: Literal[
+        "zero", "negative", "climb", "reset", "jump", "anew", "back", "again", "drop", "short", "cuts", "spent",
+        "swings", "stands",
+    ]  # fmt: skip
     onset: int
     end: int
     before: float
@@ -65,8 +68,10 @@ class ScheduleFault:
 def schedule_faults(curve: Curve) -> tuple[ScheduleFault, ...]:
     """Faults of a learning-rate curve (its finite points), by onset; none for fewer than 10 points."""
     rate = curve.value[curve.finite]
-    if len(rate) < FEWEST or rate.min() < 0 or rate.max() > HUGE:
+    if len(rate) < FEWEST or rate.max() > HUGE:
         return ()
+    if rate.min() < 0:
+        return _negative(rate)
     zero = _zero(rate)
     if rate.max() == 0:
         return zero
@@ -74,25 +79,6 @@ def schedule_faults(curve: Curve) -> tuple[ScheduleFault, ...]:
     late = _climb(rate, warm)
     rest = late or _anew(rate) or _ups(rate, warm)
     return tuple(sorted((*zero, *rest), key=lambda fault: fault.onset))
-
-
-def climb_back(curve: Curve) -> ScheduleFault | None:
-    """Where a decayed rate turns and climbs gently to half of its peak or more; a rise at once is a restart."""
-    rate = curve.value[curve.finite]
-    warm = warmed_up(rate)
-    peak = float(rate.max())
-    first, last = stretches(rate[warm:] <= LOW_END * peak)  # of several ways down the first counts
-    if not len(first):
-        return None
-    low = warm + int(first[0]) + int(np.argmin(rate[warm + first[0] : warm + last[0] + 1]))
-    after = rate[low:]
-    if len(rate) < FEWEST or len(after) < FEWEST_OF_TOOTH or rate[low] > LOW_END * peak or rate[warm] < 0.5 * peak:
-        return None
-    top = low + int(np.argmax(after))
-    if rate[top] < 0.5 * peak or np.diff(rate[low : top + 1]).max() > 0.5 * (rate[top] - rate[low]):
-        return None
-    onset = min(len(rate) - 1, low + 1)
-    return ScheduleFault("back", onset, len(rate) - 1, float(rate[warm]), float(rate[top]))
 
 
 def spent(curve: Curve) -> ScheduleFault | None:
@@ -202,17 +188,18 @@ def even_cuts(rate: Floats) -> Ints:
 
 
 def warmed_up(rate: Floats) -> int:
-    """Index at which the warm-up is over: the rate falls, or rests for longer than any rest of the warm-up before.
+    """Index at which the warm-up is over: the rate falls by more than a ripple, or has not risen for longer than in any
+    rest of the warm-up before.
 
     0 without a warm-up: the rate never rises, or rests for long before it does.
     """
-    n = len(rate)
-    falls = np.flatnonzero(np.diff(rate) < 0)
-    end = int(falls[0]) if len(falls) else n - 1
-    rising = np.flatnonzero(np.diff(rate[: end + 1]) > 0) + 1  # places where the rate has just gone up
+    n, top = len(rate), np.maximum.accumulate(rate)
+    fallen = rate < (1 - RIPPLE) * top
+    end = int(np.argmax(fallen)) if fallen.any() else n
+    rising = np.flatnonzero(np.diff(top[:end]) > 1e-9 * top[: max(end - 1, 0)]) + 1  # places where it has just gone up
     if not len(rising):
         return 0
-    rests = np.diff(np.append(rising, end + 1))
+    rests = np.diff(np.append(rising, end))
     stair = float(np.median(rests[:-1])) if len(rests) > 1 else 0.2 * n  # one stair may be a warm-up epoch
     if rising[0] > max(SETTLED * n, FEWEST, 2 * stair):
         return 0
@@ -221,39 +208,17 @@ def warmed_up(rate: Floats) -> int:
         if rest > max(SETTLED * n, FEWEST, 2 * longest):
             return int(at)
         longest = max(longest, float(rest))
-    return end
+    return int(rising[-1])
 
 
-def stopped_decay(rate: Floats) -> ScheduleFault | None:
-    """A decay that went on from point to point and stands still from one on, far above its end; None for any other.
-
-    A decay that has reached its end is low, or was hardly moving any more.
-    """
-    n, peak = len(rate), float(rate.max())
-    moves = np.diff(rate)
-    moved = np.flatnonzero(np.abs(moves) > 1e-9 * peak)
-    last = int(moved[-1]) if len(moved) else 0
-    before = moves[max(0, last + 1 - DECAY_POINTS) : last + 1]
-    rest = n - 1 - last
-    if len(before) < DECAY_POINTS or np.mean(before < 0) < STEADILY or np.any(before > 0) or rest < STANDING * n:
-        return None
-    if rate[-1] < STILL_HIGH * peak or -float(before.mean()) * rest < WOULD_FALL * rate[-1]:
-        return None
-    return ScheduleFault("stands", last + 2, n - 1, float(rate[last + 1]), float(rate[-1]))
-
-
-def undecayed(curve: Curve, planned: int, share: float) -> int | None:
-    """Index from which on a rate rests where a decay over the planned steps must have been seen by half of them.
-
-    None where it has moved by a `share` of its peak, or only rests since later than half of the log.
-    """
-    rate, step, last = curve.value, curve.step, int(curve.step[-1])
-    warm, peak = warmed_up(rate), float(rate.max())
-    if last < planned / 2 or rate[-1] < (1 - share) * peak:
-        return None
-    if peak <= 0 or float(np.ptp(rate[warm:])) > share * peak or step[warm] > last / 2:
-        return None
-    return warm
+def _negative(rate: Floats) -> tuple[ScheduleFault, ...]:
+    """Below zero after having been above it: a decay that goes on beyond its end. A logarithm is negative all along."""
+    below = rate < -ZERO * float(rate.max())
+    first = int(np.argmax(below))
+    if not first or rate[:first].min() < 0 or not below.any():
+        return ()
+    last = int(np.flatnonzero(below)[-1])
+    return (ScheduleFault("negative", first, last, float(rate[first - 1]), float(rate.min())),)
 
 
 def _zero(rate: Floats) -> tuple[ScheduleFault, ...]:
@@ -331,7 +296,7 @@ def _anew(rate: Floats) -> tuple[ScheduleFault, ...]:
 def _ups(rate: Floats, warm: int) -> tuple[ScheduleFault, ...]:
     """Upward moves after the warm-up that no regular restart explains."""
     peak = float(rate.max())
-    ups = [up for up in _rises(rate, warm) if rate[up[1]] - rate[up[0]] >= MOVE * peak]
+    ups = [up for up in rises(rate, warm) if rate[up[1]] - rate[up[0]] >= MOVE * peak]
     if not ups or len(ups) > MANY or _regular([up[0] for up in ups], len(rate)):
         return ()
     found = []
@@ -341,7 +306,9 @@ def _ups(rate: Floats, warm: int) -> tuple[ScheduleFault, ...]:
         if fallen > warm and low - fallen <= REST * len(rate) and rate[low] <= RESET * rate[fallen - 1]:
             top = fallen - 1
         before, bottom = float(rate[top]), float(rate[low])
-        if bottom <= RESET * before and before > LOW_END * peak:
+        moves = np.abs(np.diff(rate[max(warm, top - 2) : top + 1]))
+        steep = len(moves) == 2 and moves.min() > FAST * (before - bottom)  # a cycle of a few points
+        if bottom <= RESET * before and before > LOW_END * peak and not steep:
             found.append(ScheduleFault("reset", top + 1, high, before, bottom))
         elif high - low <= 2 and bottom > LOW_END * peak:
             found.append(ScheduleFault("jump", low + 1, high, bottom, float(rate[high])))
@@ -354,7 +321,7 @@ def _start_of_rest(rate: Floats, at: int) -> int:
     return int(moved[-1]) + 1 if len(moved) else 0
 
 
-def _rises(rate: Floats, warm: int) -> list[tuple[int, int]]:
+def rises(rate: Floats, warm: int) -> list[tuple[int, int]]:
     """First and last index of each stretch over which the rate does not fall and ends higher, after the warm-up."""
     moves = np.sign(np.diff(rate[warm:]))
     turning = np.flatnonzero(moves != 0)

@@ -27,9 +27,9 @@ LARGEST_VOCABULARY = 300_000  # of the tokenisers in use; ln of it is 12.6
 def per_token(signals: Signals) -> bool:
     """Whether the log speaks of tokens: throughput or counts of them, perplexity, a vocabulary, tokens of a step or a
     stage of pre-training in the configuration."""
-    if vocabulary(signals) is not None or any(key.startswith("tokens_per_") for key, _ in _leaves(signals.config)):
+    if vocabulary(signals) is not None or any(key.startswith("tokens_per_") for key, _ in stated(signals)):
         return True
-    if any(key in ("stage", "task") and str(value).lower() in PRETRAINING for key, value in _leaves(signals.config)):
+    if any(key in ("stage", "task") and str(value).lower() in PRETRAINING for key, value in stated(signals)):
         return True
     names = (curve.name.lower() for curve in signals.every_curve())
     return any(word in name for name in names for word in TOKEN_WORDS)
@@ -37,7 +37,7 @@ def per_token(signals: Signals) -> bool:
 
 def vocabulary(signals: Signals) -> int | None:
     """Number of classes the loss chooses from, where the configuration says it."""
-    for key, value in _leaves(signals.config):
+    for key, value in stated(signals):
         if key in VOCABULARY and isinstance(value, int | float | str) and str(value).isdigit() and int(value) > 1:
             return int(value)
     return None
@@ -45,13 +45,17 @@ def vocabulary(signals: Signals) -> int | None:
 
 def planned_steps(signals: Signals, *surest: str) -> tuple[int, ...]:
     """Lengths of the run that the configuration states, in the order of trust; `surest`: keys that go before all."""
-    stated = list(_leaves(signals.config))
     return tuple(
         value
         for wanted in (*surest, *PLANNED)
-        for key, value in stated
+        for key, value in stated(signals)
         if key == wanted and isinstance(value, int) and value > 1
     )
+
+
+def stated(signals: Signals) -> tuple[tuple[str, Any], ...]:
+    """The settings of the configuration: the last part of each key in lower case, and its value."""
+    return tuple(_leaves(signals.config))
 
 
 def untrained_loss(signals: Signals) -> float | None:

@@ -107,3 +107,25 @@ def test_tokens_that_no_expert_has_room_for(scale: float, alarm: bool) -> None:
     assert isinstance(outcome, Fired if alarm else Clear)
     few = make_curve(scale * dropped / 7, "dropped_tokens", series_id=99)
     assert isinstance(judge([*quiet("even", 0), few]), Clear)
+
+
+def test_shares_that_part_at_once_do_so_at_their_own_point() -> None:
+    for seed in range(10):
+        logit = np.zeros((8, N))
+        logit[3:, 200:] = -20  # five of eight can no longer be reached
+        assert one(judge(shares(logit, seed=seed))).onset_step == 201
+
+
+@pytest.mark.parametrize("narrows", [True, False])
+def test_an_entropy_that_is_gone_counts_beside_shares_that_narrow(narrows: bool) -> None:
+    gone = 0.003 + 0.6 / (1 + np.exp((np.arange(N) - 200) / 5))
+    entropy = make_curve(gone * np.exp(0.05 * np.random.default_rng(2).standard_normal(N)), "router_entropy")
+    logit = np.zeros((8, N))
+    logit[5, 220:], logit[4, 220:] = narrows * 0.8, narrows * 0.6
+    logit[:2, 220:] = -narrows * 0.7
+    outcome = judge([*shares(logit, tokens=2048), entropy])
+    assert isinstance(judge(shares(logit, tokens=2048)), Clear)
+    if narrows:
+        assert one(outcome).onset_step == pytest.approx(195, abs=15)
+    else:
+        assert isinstance(outcome, Clear)

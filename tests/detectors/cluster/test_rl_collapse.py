@@ -170,3 +170,12 @@ def test_advantages_that_vanish_at_once() -> None:
     assert abs((found.onset_step or 0) - 311) <= 1
     slowly = make_curve(np.geomspace(0.7, 0.007, N), None, name="advantage_abs_mean", series_id=9)
     assert isinstance(rl_collapse.detect(make_signals([reward, slowly]), PARAMS), Clear)
+
+
+def test_a_policy_that_is_lost_for_a_while() -> None:
+    values = run(3)
+    values["reward"][260:310] -= 0.5
+    found = one(judge(values))
+    assert (found.onset_step, found.end_step, found.recovery, found.severity) == (261, 311, "recovered", "medium")
+    values["reward"][160:200] -= 0.4  # it does so now and then
+    assert isinstance(judge(values), Clear)

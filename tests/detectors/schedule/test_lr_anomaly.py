@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from trainforensics.detectors.schedule import lr_anomaly
-from trainforensics.model import Finding, Fired, NotApplicable
+from trainforensics.model import Axis, AxisUnit, Finding, Fired, NotApplicable
 from trainforensics.signals import Curve, Signals
 
 PARAMS = {p.name: p.default for p in lr_anomaly.META.params}
@@ -25,8 +26,9 @@ def rate(value: Floats, **k: Any) -> Curve:
     return make_curve(value, "learning_rate", name="lr", **k)
 
 
-def findings(*curves: Curve, config: Mapping[str, Any] | None = None) -> tuple[Finding, ...]:
-    outcome = lr_anomaly.detect(make_signals(curves, config=config), PARAMS)
+def findings(*curves: Curve, config: Mapping[str, Any] | None = None, unit: AxisUnit = "step") -> tuple[Finding, ...]:
+    signals = replace(make_signals(curves, config=config), axis=Axis(unit, unit))
+    outcome = lr_anomaly.detect(signals, PARAMS)
     return outcome.findings if isinstance(outcome, Fired) else ()
 
 
@@ -246,3 +248,97 @@ def test_a_decay_that_stands_still_before_its_declared_end() -> None:
     ended = declared | {"lr_decay_iters": 220}  # a decay that ends high, before the run does
     assert not findings(rate(standing), config=ended)
     assert findings(rate(standing), config={"lr_decay_style": "cosine", "train_iters": 300})  # and the run went on
+
+
+LINEAR = 1e-3 * np.minimum(AT / 20, 1 - AT / (N + 1))
+
+
+@pytest.mark.parametrize("shape", ["linear", "cosine"])
+@pytest.mark.parametrize("epochs", [3, 4, 8])
+def test_a_declared_decay_that_comes_again_with_each_epoch(shape: str, epochs: int) -> None:
+    each = N // epochs
+    turn = np.arange(each) / each
+    decay = 1 - turn if shape == "linear" else 0.5 * (1 + np.cos(np.pi * turn))
+    value = np.tile(1e-3 * np.minimum((np.arange(each) + 1) / 5, decay), epochs)
+    again = rate(value, step=np.arange(1, len(value) + 1))
+    assert [f.onset_step for f in findings(again, config={"lr_scheduler_type": shape})] == [each + 1]
+    assert not findings(again)
+    assert not findings(again, config={"lr_scheduler": shape, "T_0": each})
+    assert not findings(again, config={"lr_scheduler_type": f"{shape}_with_restarts"})
+
+
+def test_a_warm_up_that_is_cut() -> None:
+    value = np.where(AT < 130, 1e-5 * AT, 2e-3 * (1 - (AT - 130) / 500))
+    config = {"run.warmup_steps": 200}
+    assert [f.onset_step for f in findings(rate(value), config=config)] == [130]
+    assert not findings(rate(value))  # nothing says that it was to last
+    assert not findings(rate(value), config={"warmup_steps": 130})
+    assert not findings(rate(value), config=config, unit="row")
+    assert not findings(rate(value), config={"warmup_steps": 5000})  # steps of another kind
+    new_life = np.where(AT < 130, 0, 1)
+    loss = make_curve(quiet_loss(), segment=new_life)
+    assert not findings(rate(value, segment=new_life), loss, config=config)
+
+
+def test_declared_cuts_that_never_come() -> None:
+    still = rate(np.full(N, 0.1), step=10 * AT)
+    steps = {"lr_scheduler": "StepLR", "lr_scheduler_interval": "step", "lr_step_size": 1000, "gamma": 0.1}
+    assert [f.onset_step for f in findings(still, config=steps)] == [1010]
+    assert not findings(still, config=steps | {"lr_step_size": 3000})  # it may yet come
+    assert not findings(still, config=steps | {"gamma": 0.99})
+    assert not findings(still, config=steps, unit="epoch")
+    assert not findings(still, config={key: value for key, value in steps.items() if key != "gamma"})
+    assert not findings(rate(np.where(AT > 150, 0.01, 0.1), step=10 * AT), config=steps)
+    epochs = {"lr_scheduler": "MultiStepLR", "milestones": [5, 8], "gamma": 0.1}
+    assert not findings(still, config=epochs)
+    found = findings(still, make_curve(AT / 20, "epoch", step=10 * AT), config=epochs)
+    assert [f.onset_step for f in found] == [1210]
+
+
+def test_a_fall_at_once_in_a_smooth_decay() -> None:
+    value = LINEAR.copy()
+    value[150:] *= 0.1
+    config = {"lr_scheduler_type": "linear"}
+    assert [f.onset_step for f in findings(rate(value), config=config)] == [151]
+    assert not findings(rate(value))
+    assert not findings(rate(LINEAR), config=config)
+    by_epoch = 1e-3 * (1 - np.arange(N) // 80 / 5)
+    assert not findings(rate(by_epoch), config=config)
+    batch = np.where(AT > 150, 8.0, 80.0)
+    assert not findings(rate(value), make_curve(batch, "batch_size"), config=config)
+
+
+def test_a_rate_below_zero() -> None:
+    assert [f.onset_step for f in findings(rate(1e-3 * (1 - AT / 300.5)))] == [301]
+    assert not findings(rate(np.log10(COSINE + 1e-9)))  # its logarithm
+
+
+def test_a_warm_up_that_is_never_seen() -> None:
+    config = {"lr_scheduler_type": "linear", "warmup_steps": 100}
+    never = np.where(AT <= 100, 1e-3, 1e-3 * (1 - (AT - 100) / N))
+    assert [f.onset_step for f in findings(rate(never), config=config)] == [1]
+    assert not findings(rate(never), config=config | {"lr_scheduler_type": "constant"})
+    assert not findings(rate(never), config={"warmup_steps": 100})
+    assert not findings(rate(never), config=config, unit="epoch")  # 100 steps are no 100 epochs
+    assert not findings(rate(never, step=AT + 50), config=config)  # the log begins later
+
+
+def test_a_decay_by_epochs_within_a_warm_up_is_no_end_of_it() -> None:
+    value = 1e-2 * np.minimum(1, AT / 60) * (1 - (AT - 1) // 20 / 20)
+    assert not findings(rate(value), config={"warmup_epochs": 3})
+
+
+def test_an_adaptive_rate_that_is_let_loose() -> None:
+    rng = np.random.default_rng(0)
+    drift = 0.1 * (1 - 0.5 * np.exp(-AT / 80)) * (1 + 0.002 * rng.standard_normal(N))
+    loose = np.where(AT > 250, np.clip(drift + 0.15 * rng.standard_normal(N), 1e-3, None), drift)
+    (found,) = findings(rate(loose))
+    assert found.onset_step == pytest.approx(255, abs=5)
+    assert not findings(rate(drift))
+
+
+@pytest.mark.parametrize("points", [3, 4, 5])
+def test_cycles_of_a_few_points_are_no_resets(points: int) -> None:
+    length = points * 2 ** np.arange(6)
+    value = np.concatenate([0.5 * (1 + np.cos(np.pi * np.arange(n) / n)) for n in length])
+    assert not findings(rate(1e-3 * value, step=np.arange(len(value))))

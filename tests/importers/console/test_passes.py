@@ -55,6 +55,10 @@ LOGS: dict[str, tuple[str, Series]] = {
         epochs("Epoch {e}\n", "step {s} loss {loss}\n") + "Epoch 1\nstep 0 loss 3.5\nstep 100 loss 3.25\n",
         {"loss": [*ROWS, (300, 3.5), (400, 3.25)]},
     ),
+    "an iteration out of so many that is the same in every epoch": (
+        "".join(f"epoch: {e}/3, iter: 50/92, total_loss: {4.5 - e}, lr: 0.1\n" for e in (1, 2, 3)),
+        {"total_loss": [(50, 3.5), (142, 2.5), (234, 1.5)]},
+    ),
     "the end of an epoch says how many steps it had": (
         "".join(
             f"\titers: 100, epoch: {e} | loss: {4.5 - e}\n\tspeed: 0.0512s/iter; left time: 70.1s\n"

@@ -3,8 +3,9 @@
 What it detects:
     An expert whose share of the tokens, averaged over enough batches, grows to a multiple of its fair share and of its
     own earlier one for good, or an effective number of experts that falls to little more than half. Without shares: a
-    balance loss that leaves its level for good, upwards or (a router that games it) far below, or a router entropy
-    that falls to next to nothing. Tokens that are dropped for want of room, many times as many at once and for good.
+    balance loss that leaves its level for good, upwards or (a router that games it) far below. A router entropy that
+    falls to next to nothing, where shares are logged only if they narrow with it. Tokens that are dropped for want of
+    room, many times as many at once and for good.
 
 Why it matters:
     Starving experts stop learning, the one that takes over becomes a bottleneck and drops tokens: most of the model's
@@ -76,13 +77,21 @@ def detect(signals: Signals, params: Params) -> Outcome:
     found = [c for routing in known if _collapsed(c := concentration(routing), params)]
     if found:
         return Fired((_by_share(signals, min(found, key=lambda c: int(c.routing.step[c.onset])), len(found), params),))
-    sought = (_by_dropped,) if known else (_by_balance, _by_largest, _by_entropy, _by_dropped)
+    narrowed = any(_narrower(concentration(routing)) for routing in known)
+    beside_shares = (_by_entropy, _by_dropped) if narrowed else (_by_dropped,)
+    sought = beside_shares if known else (_by_balance, _by_largest, _by_entropy, _by_dropped)
     for seek in sought:
         if (other := seek(signals, params)) is not None:
             return Fired((other,))
     if not known and not _judged_otherwise(signals):
         return NotApplicable("no routing of experts is logged", "the share of tokens of every expert")
     return Clear()
+
+
+def _narrower(c: Concentration) -> bool:
+    """Whether fewer experts are in effective use, and one takes more of the tokens, than chance does."""
+    clear = BEYOND * c.routing.noise
+    return c.few < NARROWER * c.many and c.after - max(c.before, c.routing.fair) > clear
 
 
 def _collapsed(c: Concentration, params: Params) -> bool:

@@ -14,9 +14,10 @@ Evidence:
     Which of KL, entropy, gradient norm and reward moved first and by how many steps, and the levels before and since.
 
 False positives:
-    Losses of policy gradients are negative and mean nothing. Rewards are noisy and dip: only a fall that lasts to the
-    end counts. KL that grows slowly and entropy that falls while the reward rises are learning. A KL without any reward
-    (a variational autoencoder's) is not judged.
+    Losses of policy gradients are negative and mean nothing. Rewards are noisy and dip: a fall that does not last to
+    the end counts only where it is twice as deep as every other, and nothing in it is near the settled level before.
+    KL that grows slowly and entropy that falls while the reward rises are learning. A KL without any reward (a
+    variational autoencoder's) is not judged.
 
 Example:
     KL surges at step 160 (0.0013 to 0.4), entropy follows at step 164, reward falls from 0.42 to 0.02 from step 171 on.
@@ -42,6 +43,7 @@ from trainforensics.signals.policy import (
     advantages_vanish,
     below_best,
     exhausted,
+    lapse,
     lasting_change,
     level_change,
     reward_fall,
@@ -89,7 +91,10 @@ def detect(signals: Signals, params: Params) -> Outcome:
     if gone is not None:
         return Fired((_finding(signals, {"advantages": gone}),))
     wrecked = stumble(signals, params["lost"], params["kl_surge"])
-    return Fired((_stumbled(*wrecked),)) if wrecked else Clear()
+    if wrecked is not None:
+        return Fired((_stumbled(*wrecked),))
+    lapsed = lapse(signals, params["lost"])
+    return Fired((_lapsed(*lapsed),)) if lapsed else Clear()
 
 
 def _broke_away(moves: dict[str, Move], params: Params) -> dict[str, Move]:
@@ -127,6 +132,28 @@ def _stumbled(surge: Move, fall: Move) -> Finding:
         evidence=tuple(
             Evidence(m.curve.name, m.step, m.after, m.before, "against the level before") for m in (fall, surge)
         ),
+    )
+
+
+def _lapsed(fall: Move, back: int) -> Finding:
+    """A policy that was lost for a while and learnt again."""
+    curve, step, end = fall.curve, fall.step, int(fall.curve.step[back])
+    text = (
+        f"{curve.name} falls from {fall.before:.3g} to {fall.after:.3g} from step {step} on and is back at step {end}"
+    )
+    return Finding(
+        kind="rl-collapse",
+        series=curve.name,
+        role="reward",
+        onset_step=step,
+        onset_interval=(int(curve.step[fall.onset - 1]), step),
+        confidence=0.6,
+        summary=f"{text}.",
+        severity="medium",
+        end_step=end,
+        segment=int(curve.segment[fall.onset]),
+        recovery="recovered",
+        evidence=(Evidence(curve.name, step, fall.after, fall.before, "level until it is back, and before"),),
     )
 
 

@@ -12,7 +12,8 @@ Evidence:
 
 False positives:
     Harder data switched in on purpose lifts the loss for good as well: it then goes on falling in parallel to the trend
-    before, and is left to data-shift. A rise in the last few points is `ongoing`, not yet a divergence.
+    before, and is left to data-shift. A rise in the last few points is `ongoing`, not yet a divergence. A critic's loss
+    grows with the returns: it counts only where no reward is logged and it ends a thousand times above its start.
 
 Example:
     `loss 2.14 -> 5.42 at step 3400 and stays there for 600 steps, grad_norm x40`

@@ -9,8 +9,8 @@ from trainforensics.signals import Curve, Signals
 from trainforensics.signals.precursors import excursions_of
 from trainforensics.signals.schedule import ScheduleFault
 
-SUREST = ("zero", "reset", "anew", "back")
-LASTING = ("reset", "jump")  # the schedule that follows is not told apart from the one before
+SUREST = ("zero", "negative", "reset", "anew", "back", "again")
+LASTING = ("reset", "jump", "short", "drop")  # the schedule that follows is not told apart from the one before
 
 
 def finding(signals: Signals, points: Curve, fault: ScheduleFault) -> Finding:
@@ -48,12 +48,19 @@ def _course(signals: Signals, points: Curve, fault: ScheduleFault) -> str:
     return {
         "zero": f"is zero from step {onset} to {end}, {fault.end - fault.onset + 1} logged points"
         + (f" (before: {fault.before:.3g})" if fault.onset else " of the run"),
+        "negative": f"falls below zero at step {onset} and is down to {fault.after:.3g}: its decay goes on beyond "
+        "its end",
         "climb": f"climbs from {fault.before:.3g} to {fault.after:.3g} from step {onset} on, after its warm-up",
         "reset": f"falls from {fault.before:.3g} to {fault.after:.3g} at step {onset} and warms up again",
         "anew": f"falls back from {fault.before:.3g} to {fault.after:.3g} at step {onset} and from there on at even "
         "distances, rising in between: its warm-up begins anew each time",
         "back": f"has decayed from {fault.before:.3g} as declared, but turns at step {onset} and climbs back to "
         f"{fault.after:.3g}",
+        "again": f"has decayed from {fault.before:.3g} to {fault.after:.3g} and begins anew at step {onset}, and at "
+        "even distances from there on, where a single decay is declared",
+        "short": f"leaps from {fault.before:.3g} to {fault.after:.3g} at step {onset}, before its warm-up is over",
+        "drop": f"falls at once from {fault.before:.3g} to {fault.after:.3g} at step {onset}, where a smooth decay is "
+        "declared",
         "cuts": f"is cut at step {onset} and at even distances from there on, from {fault.before:.3g} to "
         f"{fault.after:.3g}, although the loss was improving each time",
         "spent": f"is down to a tenth of its peak {fault.before:.3g} at step {onset} and ends at {fault.after:.3g}: "

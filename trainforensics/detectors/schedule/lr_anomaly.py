@@ -1,12 +1,13 @@
 """The learning rate that was applied is not a sane schedule, or not the declared one.
 
 What it detects:
-    A rate of zero while training goes on; a climb to half as much again as the warmed-up peak; a reset in mid-course
-    (it falls at once and warms up again) or a jump upwards that no regular restart explains; a warm-up that begins anew
-    over and over; a declared decay that never comes, that stands still in mid-course, or that turns and climbs back up;
-    cuts at even distances down to next to nothing while the loss was improving before each of them; a decay that is
-    over long before the log is, or a cosine that swings up and down all along: schedules planned in epochs that are
-    stepped with every batch.
+    A rate of zero or below it while training goes on; a climb to half as much again as the warmed-up peak; a reset in
+    mid-course (it falls at once and warms up again) or a jump upwards that no regular restart explains; a warm-up that
+    begins anew over and over; a declared decay that never comes, that stands still in mid-course, that turns and climbs
+    back up, or that comes again and again; one fall at once where a smooth decay is declared; a declared warm-up that
+    is cut, or never seen; cuts at even distances down to next to nothing while the loss was improving before each of
+    them; a decay that is over long before the log is, or a cosine that swings up and down all along: schedules planned
+    in epochs that are stepped with every batch.
 
 Why it matters:
     Where the schedule is wrong, whatever the loss does next is its effect. Where the loss does nothing, the run is
@@ -36,11 +37,12 @@ import numpy as np
 
 from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.detectors.schedule.faults import finding
+from trainforensics.detectors.schedule.plans import at_border, unkept, unplanned
 from trainforensics.kinds import KINDS
-from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
+from trainforensics.model import Clear, Fired, NotApplicable, Outcome
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.batch import follows_scaling_rule
-from trainforensics.signals.declared import DECAY, PLATEAU, decay_end, declared, single_decay
+from trainforensics.signals.declared import PLATEAU, declared, single_decay
 from trainforensics.signals.progress import improving, learns, loss_falls_after
 from trainforensics.signals.restarts import restarts
 from trainforensics.signals.schedule import (
@@ -48,13 +50,10 @@ from trainforensics.signals.schedule import (
     FEWEST_CUTS,
     HUGE,
     ScheduleFault,
-    climb_back,
     even_cuts,
     schedule_faults,
     spent,
-    stopped_decay,
     swings,
-    undecayed,
 )
 
 META = Meta(
@@ -79,33 +78,27 @@ def detect(signals: Signals, params: Params) -> Outcome:
     faults = [f for f in schedule_faults(points) if not _explained(signals, points, f, borders)]
     if not faults:
         judges = (
-            _climbs_back(signals, points),
+            unplanned(signals, points, borders),
             _stepped_per_batch(signals, points, params),
             _cut_in_vain(signals, points, params),
-            _stands_still(signals, points, borders),
         )
         faults = [fault for fault in judges if fault is not None][:1]
-    findings = [finding(signals, points, fault) for fault in faults]
-    if not faults and (never := _never_decays(signals, points, params)) is not None:
-        findings.append(never)
-    return Fired(tuple(findings)) if findings else Clear()
+    if faults:
+        return Fired(tuple(finding(signals, points, fault) for fault in faults))
+    never = unkept(signals, points, params["decayed"])
+    return Fired((never,)) if never is not None else Clear()
 
 
 def _explained(signals: Signals, points: Curve, fault: ScheduleFault, borders: list[int]) -> bool:
     """Whether a restart breaks the rate there, the rate follows the batch, or a zero was printed with few decimals."""
-    before, onset = int(points.step[max(0, fault.onset - 1)]), int(points.step[fault.onset])
-    if fault.what in ("reset", "jump") and any(before < border <= onset for border in borders):
+    if fault.what in ("reset", "jump") and at_border(points, fault, borders):
         return True
     if fault.what in ("climb", "jump") and fault.before > 0:
+        before = int(points.step[max(0, fault.onset - 1)])
         return follows_scaling_rule(signals, before, int(points.step[fault.end]), fault.after / fault.before)
     if fault.what == "zero" and not points.value.any():  # zero all along, and yet the model moves
         return signals.has("reward") or learns(signals)
     return False
-
-
-def _climbs_back(signals: Signals, points: Curve) -> ScheduleFault | None:
-    """A declared single decay that turns: the schedule is stepped more often than it was planned for."""
-    return climb_back(points) if declared(signals, DECAY) and single_decay(signals) else None
 
 
 def _stepped_per_batch(signals: Signals, points: Curve, params: Params) -> ScheduleFault | None:
@@ -129,35 +122,3 @@ def _cut_in_vain(signals: Signals, points: Curve, params: Params) -> ScheduleFau
         return None
     first = int(cuts[0])
     return ScheduleFault("cuts", first, len(rate) - 1, float(rate[first - 1]), float(rate[-1]))
-
-
-def _stands_still(signals: Signals, points: Curve, borders: list[int]) -> ScheduleFault | None:
-    """A decay that stops where the run was started again, or before the declared end."""
-    fault = stopped_decay(points.value)
-    if fault is None:
-        return None
-    step, reach = int(points.step[fault.onset]), 2 * points.cadence
-    early = declared(signals, DECAY) is not None and (decay_end(signals) or 0) - step > reach
-    return fault if early or any(abs(border - step) <= reach for border in borders) else None
-
-
-def _never_decays(signals: Signals, points: Curve, params: Params) -> Finding | None:
-    """A declared cosine, linear or polynomial decay of which nothing is seen at half of the planned steps."""
-    shape, planned = declared(signals, DECAY), decay_end(signals)
-    warm = undecayed(points, planned, params["decayed"]) if shape is not None and planned is not None else None
-    if warm is None:
-        return None
-    onset, last = int(points.step[warm]), int(points.step[-1])
-    text = f"is declared as {shape} over {planned} steps and still {points.value[-1]:.3g} at step {last}"
-    return Finding(
-        kind="lr-anomaly",
-        series=points.name,
-        role="learning_rate",
-        onset_step=onset,
-        onset_interval=(onset, last),
-        occurrences=(onset,),
-        recovery="unrecovered",
-        confidence=0.7,
-        summary=f"{points.name} {text}",
-        evidence=(Evidence(points.name, last, float(points.value[-1]), None, text),),
-    )

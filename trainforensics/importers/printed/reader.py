@@ -388,7 +388,8 @@ class Reader:
                 self._unknown.add(skeleton)
             return None
         counted = learned.training and any(known.step_name == learned.step_name for known in self._known)
-        if learned.step and learned.epoch and not counted and self._lines.stands_still(learned, number):
+        still = learned.step and learned.epoch and not (counted or learned.total)
+        if still and self._lines.stands_still(learned, number):
             learned.step, learned.step_name, learned.length = 0, "", learned.step
         if learned.step_name == "iteration" and line.startswith("[") and any(known.of_batches for known in self._known):
             learned.count_epochs()  # "[1] Train-accuracy=0.5"

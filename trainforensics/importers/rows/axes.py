@@ -1,5 +1,6 @@
-"""The step axis of row-shaped logs: the declared global step, else iterations (completed ones added), else epochs,
-else samples, else the row number times the logging interval."""
+"""The step axis of row-shaped logs: the declared global step, else iterations (completed ones added; the updates of a
+policy before the steps of its environment), else epochs, else samples, else the row number times the logging
+interval."""
 
 from __future__ import annotations
 
@@ -32,6 +33,8 @@ _STEPS: tuple[tuple[str, ...], ...] = (
     ("batch", "batch_num", "batch_idx", "batches", "minibatch", "ba"),
     ("training_iteration",),
 )  # fmt: skip
+_TIME_STEPS = 2  # place of the environment's steps above
+_UPDATES = frozenset((*_STEPS[3], "num_updates", "nupdates", "num_update", "updates", "update", "update_step"))
 _PAIR = ("step/0", "step/1")  # a step that is written as the pair of epoch and iteration
 _EPISODES = ("episode", "episodes")  # uneven, and better than nothing
 _ROUNDS = ("generation", "generations", "comm_round", "server_round", "round", "rounds")  # of evolution, of clients
@@ -292,7 +295,10 @@ def _step_column(block: Block, epoch: str | None) -> str | None:
         candidates.append((cover < 0.5, rank, order, name))
     if not candidates:
         return None
-    best = min(candidates)[3]
+    _, rank, _, best = min(candidates)
+    if rank == _TIME_STEPS and not _plain(best).startswith("time/"):  # the folder of a logger that counts by them
+        rows = (name for _, _, _, name in candidates if _plain(name).rsplit("/", 1)[-1] in _UPDATES)
+        best = next((name for name in rows if _counts_evenly(block.columns[name])), best)
     return _finer(block, best)
 
 
@@ -302,6 +308,12 @@ def _counts(cells: Cells) -> bool:
     if not len(number) or np.any(number != np.floor(number)):
         return False
     return len(number) < 3 or bool(np.any(number != number[0]))
+
+
+def _counts_evenly(cells: Cells) -> bool:
+    """Whether a column counts every row's update, one after another: what the environment has seen grows with it."""
+    gaps = np.diff(cells.number)
+    return bool((cells.state == VALUE).all()) and len(gaps) > 1 and gaps[0] > 0 and bool((gaps == gaps[0]).all())
 
 
 def _falls(cells: Cells) -> bool:
