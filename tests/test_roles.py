@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainforensics.errors import UsageError
-from trainforensics.roles import RoleMatch, check_role, lower_is_better, resolve, resolve_all, roles
+from trainforensics.roles import RoleMatch, are_losses, check_role, lower_is_better, resolve, resolve_all, roles
 
 # Names as trainers write them: Hugging Face, TRL, Megatron, DeepSpeed, fairseq, metaseq, NeMo, Lightning, Keras,
 # torchtitan, mmengine, Detectron2, verl, Stable-Baselines3, nanoGPT, llm.c, ms-swift, OLMo, Composer, MaxText, kohya.
@@ -372,3 +372,17 @@ def test_val_and_test_alone_are_scores_beside_train_and_a_loss() -> None:
         ("train_loss", None), (None, None), ("val_metric", None), ("val_metric", "Test"),
     ]  # fmt: skip
     assert resolve_all(["Train", "Val"])["Val"].role == "val_loss"
+
+
+def test_fastai_measures_what_is_no_loss_on_held_out_data() -> None:
+    names = ["epoch", "train_loss", "valid_loss", "accuracy"]
+    assert resolve_all(names)["accuracy"].role == "val_metric"
+    fairseq = resolve_all([*names, "ppl", "train_ppl"])
+    assert {fairseq[name].role for name in ("accuracy", "ppl", "train_ppl")} == {None}
+    assert resolve_all(["epoch", "train_loss", "accuracy"])["accuracy"].role is None
+
+
+def test_losses_of_one_run_without_a_known_one() -> None:
+    assert are_losses(["d_adv_loss", "f_slf_loss", "f_cyc_loss"])
+    assert not are_losses(["unit_cost", "price", "quantity"])
+    assert not are_losses(["val_box_loss"])

@@ -15,7 +15,7 @@ from types import ModuleType
 
 from trainforensics import registry
 from trainforensics.errors import UsageError
-from trainforensics.importers import indexmap, mlflow
+from trainforensics.importers import indexmap, markdown, mlflow, runconfig
 from trainforensics.importers.base import Head, read_head
 from trainforensics.importers.lines import text_head
 from trainforensics.importers.table import columns_of
@@ -41,7 +41,7 @@ _WEIGHTS = frozenset(
     }
 )
 _NOT_LOGS = frozenset(
-    {".py", ".pyc", ".so", ".ipynb", ".sh", ".md", ".html", ".lock", ".tar", ".zip", ".mp4", ".wav", ".png", ".jpg"}
+    {".py", ".pyc", ".so", ".ipynb", ".sh", ".html", ".lock", ".tar", ".zip", ".mp4", ".wav", ".png", ".jpg"}
     | {".jpeg", ".gif", ".svg", ".pdf"}
 )
 _LOG_LIKE = frozenset({".csv", ".tsv", ".json", ".jsonl", ".log", ".txt", ".out", ".parquet", ".wandb"})
@@ -274,13 +274,23 @@ def _holds_weights(folder: Path) -> bool:
 
 
 def _candidate(folder: _Folder, walk: _Walk) -> Candidate | None:
-    sources = tuple(
-        source for path, label in folder.files if (source := _claim(path, label, walk, folder.given)) is not None
-    )
+    pages = [file for file in folder.files if file[0].suffix.lower() in markdown.SUFFIXES]
+    logs = [file for file in folder.files if file not in pages]
+    sources = _claimed(logs, folder, walk)
+    if any(source.format != runconfig.FORMAT for source in sources) and not folder.given:
+        for path, _ in pages:
+            walk.skip(path, "says what the logs beside it say")
+    else:
+        sources += _claimed(pages, folder, walk)
     if not sources and not folder.checkpoints:
         return None
     checkpoints = tuple(sorted(set(folder.checkpoints), key=lambda checkpoint: checkpoint.step))
     return Candidate(_text(folder.name), folder.path, sources, checkpoints)
+
+
+def _claimed(files: Iterable[tuple[Path, str]], folder: _Folder, walk: _Walk) -> tuple[SourceFile, ...]:
+    found = (_claim(path, label, walk, folder.given) for path, label in files)
+    return tuple(source for source in found if source is not None)
 
 
 def _claim(path: Path, label: str, walk: _Walk, given: bool) -> SourceFile | None:

@@ -26,8 +26,10 @@ _SUFFIX_UNIT = re.compile(r"\s+in\s+\w+$")
 _NORM_ORDER = re.compile(r"(?<=_)(\d)\.0(?=_)")
 _RETURNS = frozenset({"episodes", "mean", "median", "stdev", "max", "min"})  # columns of a table of evaluations
 _BARE_GRADIENTS = frozenset({"grad", "gradient"})  # a norm, where no other name says so
-_CRITICS_LOSS = frozenset({("critic", "loss"), ("loss", "critic"), ("qf", "loss"), ("train", "critic", "loss")})
 _HELD_OUT = frozenset({"val", "valid", "validation", "vali", "vl", "dev"})
+_CRITICS_LOSS = (frozenset({"critic", "loss"}), frozenset({"qf", "loss"}))
+_FASTAI = frozenset({"epoch", "train_loss", "valid_loss"})  # its columns; it measures every other one on held-out data
+_CHAINERRL = frozenset({"mean", "median", "stdev", "max", "min", "episodes"})  # of the returns that it evaluated
 _PERPLEXITY = frozenset({"ppl", "perplexity"})
 _AT_K = re.compile(r"(?:recall|ndcg|hr|hit|hits|mrr|map|precision)@\d+\b", re.IGNORECASE)  # only an evaluation ranks
 _WINDOW = re.compile(r"\s[(\[](?:last|past|over)\s\d+[^)\]]*[)\]]")  # "reward (last 10 episodes)"
@@ -183,6 +185,8 @@ def resolve_all(names: Iterable[str], extra: Mapping[str, str] | None = None) ->
         for name, match in found.items()
     }
     decided |= {name: RoleMatch() for name in decided if _is_game(name, decided)}
+    if decided.keys() >= _CHAINERRL and decided["mean"] == RoleMatch():
+        decided["mean"] = RoleMatch("reward")
     free = [name for name in decided if not any(is_named(key, name) for key in extra or {})]
     if set(free) >= _RETURNS and not any(match.role == "reward" for match in decided.values()):
         decided |= {"mean": RoleMatch("reward", weak=True), "stdev": RoleMatch("reward_std", weak=True)}
@@ -195,10 +199,22 @@ def resolve_all(names: Iterable[str], extra: Mapping[str, str] | None = None) ->
         decided |= {name: RoleMatch("train_loss", weak=True) for name in standing_in}
         if not {"train_loss", "val_loss", "val_metric"} & {match.role for match in decided.values()}:
             decided |= _bare_pair(unmapped)
+    elif not {"val_loss", "val_metric"} & {match.role for match in decided.values()}:
+        decided |= {name: RoleMatch("val_loss", weak=True) for name in _bare_validation(free, decided)}
     decided |= _bare_scores([name for name in free if decided[name] == RoleMatch()], decided)
+    if decided.keys() >= _FASTAI:
+        decided |= _held_out(name for name in free if decided[name] == RoleMatch())
     if not any(match.role == "grad_norm" for match in decided.values()):
         decided |= {name: RoleMatch("grad_norm", weak=True) for name in free if name.lower() in _BARE_GRADIENTS}
     return decided
+
+
+def _held_out(names: Iterable[str]) -> dict[str, RoleMatch]:
+    """The names that mean a metric of an evaluation; none where one of them says that it is of training."""
+    found = {name: resolve(f"val/{name}") for name in names}
+    if any(_set_aside(_cut(name)).trained for name in found):
+        return {}
+    return {name: match for name, match in found.items() if match.role == "val_metric"}
 
 
 def _is_game(name: str, names: Container[str]) -> bool:
@@ -213,7 +229,8 @@ def _plainest_loss(names: Iterable[str]) -> list[str]:
     for name in names:
         parts = _set_aside(_cut(name))
         words = [token.word.rstrip("0123456789") for token in parts.tokens]
-        if not parts.val and LOSS_WORDS & set(words) and not _table().component & set(words):
+        spoken = LOSS_WORDS & set(words) or _resolve(name.rpartition("/")[2]).role == "train_loss"
+        if not parts.val and spoken and not _table().component & set(words):
             further = [word for word in words if word not in LOSS_WORDS | _table().neutral]
             ranked.append((("loss" not in words, len(further)), name))
     return [min(ranked, key=lambda item: item[0])[1]] if ranked else []
@@ -247,6 +264,13 @@ def is_summand(domain: str | None) -> bool:
     return domain is not None and set(domain.split("_")) <= _table().summand
 
 
+def are_losses(names: Sequence[str]) -> bool:
+    """Whether all names together are the losses of one run, known ones or not: "d_adv_loss", "f_cyc_loss"."""
+    known = resolve_all(names)
+    said = all(known[name].role or LOSS_WORDS & {token.word for token in _cut(name)} for name in names)
+    return said and any(match.role == "train_loss" for match in known.values())
+
+
 def _gans_generator(names: Iterable[str]) -> list[str]:
     """The loss that is called "G" beside a "D"; none, or one."""
     found = {name.lower(): name for name in names}
@@ -255,7 +279,8 @@ def _gans_generator(names: Iterable[str]) -> list[str]:
 
 def _critics_loss(names: Iterable[str]) -> list[str]:
     """What learning from recorded transitions minimises where no reward is logged: the critic's loss; none, or one."""
-    found = [name for name in names if tuple(token.word for token in _cut(name)) in _CRITICS_LOSS]
+    train = _table().train
+    found = [name for name in names if frozenset(token.word for token in _cut(name)) - train in _CRITICS_LOSS]
     return found if len(found) == 1 else []
 
 
@@ -294,6 +319,18 @@ def _bare_scores(names: Iterable[str], decided: Mapping[str, RoleMatch]) -> dict
         for name, said in words.items()
         if said and said <= table.val
     }
+
+
+def _bare_validation(names: Iterable[str], found: Mapping[str, RoleMatch]) -> list[str]:
+    """The name that says nothing but "val", where one says nothing but "loss", and none nothing but "train"; or none.
+
+    Beside a bare "train" both are of something else, as accuracies.
+    """
+    table = _table()
+    words = {name: {token.word for token in _cut(name)} for name in names}
+    bare = [name for name, said in words.items() if said and said <= table.train | table.val]
+    lone = len(bare) == 1 and words[bare[0]] <= table.val and found[bare[0]].role is None
+    return bare if lone and any(name.lower() == "loss" for name in found) else []
 
 
 def check_role(role: str) -> None:

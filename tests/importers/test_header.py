@@ -199,3 +199,54 @@ def test_a_column_under_the_name_of_a_metric(tmp_path: Path) -> None:
 
 def test_a_column_of_numbers_under_other_words_is_none(tmp_path: Path) -> None:
     assert sniff(table, write(tmp_path / "a.txt", "room temperature\n" + "20.5\n" * 12)) == 0.0
+
+
+def test_the_index_of_pandas_is_the_step(tmp_path: Path) -> None:
+    rows = "".join(f"{i},{0.5 - i / 64},{i / 4 - 3}\n" for i in range(12))
+    path = write(tmp_path / "loss.csv", f",G,D\n{rows}")
+    assert sniff(table, path) > 0.5
+    found = read(table, path)
+    assert found.axis == Axis("step", "step")
+    assert found.series["G"].number_steps == list(range(12))
+    assert sniff(table, write(tmp_path / "houses.csv", f",rooms,price\n{rows}")) == 0.0
+
+
+@pytest.mark.parametrize("index", ["", "Unnamed: 0"])
+def test_a_column_without_a_name_is_called_as_the_file_is(index: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "train_loss.csv", f"{index},0\n" + "".join(f"{i},{0.5 - i / 64}\n" for i in range(12)))
+    assert read(table, path).series["train_loss"].number_steps == list(range(12))
+    assert sniff(table, write(tmp_path / "weights.csv", path.read_text("utf-8"))) == 0.0
+
+
+def test_beside_an_epoch_the_index_says_nothing(tmp_path: Path) -> None:
+    path = write(tmp_path / "log.csv", ",epoch,loss\n" + "".join(f"{i},{i + 5},{0.5 - i / 64}\n" for i in range(12)))
+    found = read(table, path)
+    assert found.series["loss"].number_steps == list(range(5, 17))
+
+
+def test_a_count_and_a_loss_joined_by_an_underscore(tmp_path: Path) -> None:
+    path = write(tmp_path / "train_loss.txt", "".join(f"{i}_{2 / i}\n" for i in range(1, 13)))
+    found = read(table, path)
+    assert found.series["train_loss"].number_steps == list(range(1, 13))
+    assert found.series["train_loss"].numbers.tolist() == [2 / i for i in range(1, 13)]
+
+
+@pytest.mark.parametrize(
+    ("name", "series"),
+    [
+        ("run-train-tag-epoch_loss.csv", "train/epoch_loss"),
+        ("run-2020-01-02_validation-tag-epoch_loss.csv", "validation/epoch_loss"),
+        ("run-.-tag-Loss_total (1).csv", "Loss_total"),
+        ("tag-loss.csv", "loss"),
+        ("val_loss.csv", "val_loss"),
+        ("a.csv", "Value"),
+    ],
+)
+def test_a_series_downloaded_from_tensorboard_is_called_as_the_file_says(
+    name: str, series: str, tmp_path: Path
+) -> None:
+    text = "Wall time,Step,Value\n" + "".join(f"{1.6e9 + i},{10 * i},{2.5 - i / 8}\n" for i in range(9))
+    found = read(table, write(tmp_path / name, text))
+    assert set(found.series) == {series}
+    assert found.series[series].number_steps == [10 * i for i in range(9)]
+    assert found.series[series].wall is not None

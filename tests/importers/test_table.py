@@ -14,6 +14,7 @@ from reading import read, sniff
 from trainforensics.importers import manifest, table
 from trainforensics.importers.base import EMPTY, NULL, STRING, VALUE
 from trainforensics.importers.jsonlogs import jsonlines
+from trainforensics.model import Axis
 
 
 def write(path: Path, text: str) -> Path:
@@ -352,3 +353,12 @@ def test_a_header_without_a_name_for_a_column_that_is_always_empty(tmp_path: Pat
     found = read(table, write(tmp_path / "loss.tsv", "EPOCH\tTRAIN_LOSS\tTRAIN_ACC\tDEV_LOSS\n" + lines))
     assert found.series["DEV_LOSS"].value.tolist() == [2 / i for i in range(1, 9)]
     assert found.series["TRAIN_LOSS"].value.tolist() == [1 / i for i in range(1, 9)]
+
+
+def test_a_table_of_losses_alone_is_read(tmp_path: Path) -> None:
+    text = "d_adv_loss, f_slf_loss, f_cyc_loss\n" + "".join(f"0.5, {2 - i / 16}, {5 - i / 8}\n" for i in range(10))
+    path = write(tmp_path / "loss.csv", text)
+    assert sniff(table, path) > 0.3
+    found = read(table, path)
+    assert found.series["f_cyc_loss"].numbers.tolist() == [5 - i / 8 for i in range(10)]
+    assert found.axis == Axis("row", "row")

@@ -8,6 +8,7 @@ _FORMATS = (
     "jsonlogs.jsonlines",
     "jsonlogs.trainer_state",
     "table",
+    "markdown",
     "manifest",
     "indexmap",
     "runconfig",

@@ -27,9 +27,15 @@ _COMMENTS = ("#", "%")
 _LIST = re.compile(r"\s*\[([-+.\d][^\[\]{}\"]*)\]?\s*$")  # one JSON array of numbers, perhaps cut off
 _BETWEEN = r"[,;|\s]+"  # cells
 _PART = re.compile(r"\s*\(\w+ set\)$")  # "accuracy (train set)"
+_JOINED = re.compile(r"\d+_[-+]?\d+\.\d+(?:e[-+]?\d+)?\s*")  # "5_0.25"
 _BREAKS = re.compile(r"[,;\s]")
 _WORD = re.compile(r"\S+")
 _WIDE = re.compile(r"\S+(?: \S+)*")
+_INDEX = frozenset({"", "unnamed: 0"})  # what pandas calls the column of its index, when written and when read again
+_DOWNLOADED = ["Wall time", "Step", "Value"]
+_TAGGED = re.compile(r"(?:run-(.*)-)?tag-(.+?)(?: ?\(\d+\))?$")
+_SPLITS = frozenset({"train", "training", "val", "valid", "validation", "test", "eval"})
+_RESULTS = frozenset({"train_loss", "val_loss", "val_metric", "reward", "grad_norm"})
 # Words of a file's name that do not say what it holds.
 _FILE_WORDS = frozenset(
     {"log", "logs", "history", "curve", "curves", "data", "values", "all", "file", "list", "per", "step"}
@@ -71,7 +77,7 @@ def shape_of(data: bytes, name: str, options: Mapping[str, str]) -> Shape | None
         lines[: above + 1] = _header_last(lines[: above + 1], len(re.split(_BETWEEN, lines[above + 1].strip())))
     if lines[above][:1] in _COMMENTS:
         lines[above] = " " + lines[above][1:].rstrip()
-    found = _with_header(lines, above) or _one_column(lines, above, options)
+    found = _with_header(lines, above, name) or _one_column(lines, above, options)
     return found or _without_header(lines, above, name, options)
 
 
@@ -91,7 +97,7 @@ def by_place(line: str, spans: Sequence[tuple[int, int]]) -> list[str]:
     return cells
 
 
-def _with_header(lines: Sequence[str], above: int) -> Shape | None:
+def _with_header(lines: Sequence[str], above: int, name: str) -> Shape | None:
     delimiter = max(_DELIMITERS, key=lines[above].count)
     picked = list(lines[above : above + _LINES])
     spans: tuple[tuple[int, int], ...] = ()
@@ -102,19 +108,42 @@ def _with_header(lines: Sequence[str], above: int) -> Shape | None:
         if not any(is_step_name(name) for name in picked[0].split()):
             return None
     rows = list(csv.reader(picked, delimiter=delimiter))
-    header = [name.strip() for name in rows[0]]
+    body = [row for row in rows[1:] if row]
+    header = _downloaded(_beside_index([cell.strip() for cell in rows[0]], body, name), name)
     trained = [i for i, name in enumerate(header) if not says_validation(name)]
     if spans and 1 < len(trained) < len(header) and all(len(row) == len(trained) for row in rows[1:-1]):
         header, spans = [header[i] for i in trained], tuple(spans[i] for i in trained)  # nothing is held out
     wide = list(_WIDE.finditer(lines[above])) if spans else []
     if 1 < len(wide) < len(header) and sum(len(row) == len(wide) for row in rows[1:]) > len(rows[1:]) / 2:
-        header, spans = [name[0] for name in wide], tuple(name.span() for name in wide)  # "Train Loss" is one name
-    if not header or sum(is_number(name) for name in header) > len(header) // 3:
+        header, spans = [found[0] for found in wide], tuple(found.span() for found in wide)  # "Train Loss" is one name
+    if not header or sum(map(is_number, header)) > len(header) // 3:
         return None
-    body = [row for row in rows[1:] if row]
     if spans and sum(len(row) > len(header) or _repeats(row, header) for row in body) > len(body) // 10:
         return None  # running text
     return Shape(delimiter, header, body, above + 1, spans)
+
+
+def _beside_index(header: list[str], rows: Sequence[Sequence[str]], name: str) -> list[str]:
+    """The columns of a table that pandas wrote with its index: that is the step where results stand beside it and
+    nothing else counts. A lone column without a name of its own, "0", is called as the file is.
+    """
+    whole = [row for row in rows[:-1] if len(row) == len(header)]
+    if header[0].lower() not in _INDEX or any(map(is_step_name, header[1:])) or not whole:
+        return header
+    others = [named_after(name)] if header[1:] == ["0"] else header[1:]
+    results = {match.role for match in roles.resolve_all(others).values()} & _RESULTS
+    return ["step", *others] if results and _counts([read_text(row[0])[0] for row in whole]) else header
+
+
+def _downloaded(header: list[str], name: str) -> list[str]:
+    """The columns of a series as TensorBoard downloads it; its name is the file's: "run-train-tag-loss.csv"."""
+    if header != _DOWNLOADED:
+        return header
+    found = _TAGGED.match(PurePath(name).stem)
+    if found is None:
+        return [*header[:2], named_after(name) or header[2]]
+    split = [word for word in re.split(r"[_. -]", found[1] or "") if word.lower() in _SPLITS]
+    return [*header[:2], "/".join([*split[-1:], found[2]])]
 
 
 def _header_last(comments: list[str], width: int) -> list[str]:
@@ -145,7 +174,7 @@ def _repeats(row: Sequence[str], header: Sequence[str]) -> bool:
 def _without_header(lines: Sequence[str], above: int, name: str, options: Mapping[str, str]) -> Shape | None:
     """Rows of nothing but numbers, all of one width; the file's name may say what they are."""
     delimiter = max(_DELIMITERS, key=lines[above].count)
-    delimiter = delimiter if delimiter in lines[above] else " "
+    delimiter = delimiter if delimiter in lines[above] else "_" if _JOINED.fullmatch(lines[above]) else " "
     picked = [" ".join(line.split()) if delimiter == " " else line for line in lines[above : above + _LINES]]
     rows = [row for row in csv.reader(picked, delimiter=delimiter) if row]
     across = len(lines) == 1 and above == 0
@@ -187,8 +216,7 @@ def named_after(name: str) -> str:
     """What a file's name says that it holds ("train_losses.csv": train_loss), "" if it says nothing of the kind."""
     words = [_PLURALS.get(word, word) for word in re.findall(r"[a-z]+", PurePath(name).stem.lower())]
     said = "_".join(word for word in words if word not in _FILE_WORDS)
-    known = roles.resolve(said).role in {"train_loss", "val_loss", "val_metric", "reward", "grad_norm"}
-    return said if known else ""
+    return said if roles.resolve(said).role in _RESULTS else ""
 
 
 def is_number(text: str) -> bool:

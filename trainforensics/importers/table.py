@@ -95,7 +95,7 @@ def _confidence(header: Sequence[str], options: Mapping[str, str]) -> float:
     long_form = _LONG_VALUES & lower and _LONG_NAMES & lower
     if any(is_step_name(name) or options.get(name) == "step" for name in names):
         return 0.85 if known or long_form else 0.6
-    return 0.4 if known & {"train_loss", "val_loss"} else 0.0
+    return 0.4 if known & {"train_loss", "val_loss"} or roles.are_losses(names) else 0.0
 
 
 def _confidence_without_header(header: Sequence[str], options: Mapping[str, str]) -> float:

@@ -550,3 +550,9 @@ def test_one_set_at_a_step_keeps_its_name(log: Path) -> None:
     rows = [row | {"kind": "eval", "dataset": "en" if row["step"] < 5 else "fr"} for row in steps(10)]
     write(log, *steps(10), *rows)
     assert set(read(jsonlines, log).series) == {"loss", "val/loss"}
+
+
+def test_objects_within_an_array_are_no_rows(tmp_path: Path) -> None:
+    path = tmp_path / "pbt_global.txt"
+    path.write_text("".join(f'[{125 * i}, 0, 3, {{"lr": 0.{i}25}}, {{"lr": 0.0625}}]\n' for i in range(1, 9)))
+    assert sniff(jsonlines, path) == 0.0

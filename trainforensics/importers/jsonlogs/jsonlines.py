@@ -39,6 +39,7 @@ from trainforensics.model import Event, ReadWarning
 FORMAT = "jsonl"
 
 _PREFIX_TIME = re.compile(r"\[?(\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d+)?(?:Z|[+-]\d{2}:?\d{2})?)")
+_IN_ARRAY = re.compile(r"\[(?:[^\[\]]*[^\[\]\s]),$")  # an object among others in an array: "[125, 0, {...}, {...}]"
 _CONFIG_WORDS = frozenset(
     {"config", "args", "arguments", "hparams", "hyperparameters", "header", "meta", "settings", "env", "init"}
 )
@@ -193,6 +194,8 @@ def _decode(line: str) -> _Line | None:
     if at < 0:
         return None
     found = _Line([], line[:at].strip().lstrip("\ufeff"))
+    if _IN_ARRAY.match(found.prefix):
+        return None
     if found.prefix.startswith("["):
         found.prefix = found.prefix if len(found.prefix) > 1 else ""
     untouched = True

@@ -31,6 +31,8 @@ class _Count:
 
     def step(self, raw: int, epoch: tuple[int, int], length: int) -> int:
         """The count as if it had not started again. `length`: of an epoch, 0 if the log does not say it."""
+        if raw == 0 and epoch == self._epoch and self._raw == length - 1 > 0:
+            raw = length  # its last step, as a remainder of the length
         if self._epoch is None:
             self._lowest = raw
         elif epoch > self._epoch and raw <= self._raw:
@@ -175,7 +177,8 @@ class Clock:
         if epoch is None or of is None or total != whole or epoch != of + 1:
             self._ahead = iteration - last if epoch == of and total == whole else 0
             return False
-        on = last < iteration <= last + 2 * self._ahead and last < _FINISHED * total
+        ahead = 2 * self._ahead or (1 if iteration - epoch in {0, 1} else 0)  # a bar of epochs: one each
+        on = last < iteration <= last + ahead and last < _FINISHED * total
         if on and self.axis is not None and self.axis.name.startswith("epoch x"):
             self.axis = Axis("iteration", "step")
         return on
@@ -236,6 +239,10 @@ class Clock:
         self._row_step += self.interval
         self.step = self._row_step
         return self.step
+
+    def begun_anew(self) -> None:
+        """Another training began in the same log."""
+        self._row_step = 0
 
     def continued(self, step: int) -> None:
         """The run was taken up again at a step."""

@@ -24,6 +24,7 @@ _STEPS = (
     ("episode", "episodes"),
     ("round", "rounds", "generation", "gen"),
     ("counter",),
+    ("idx",),
 )  # fmt: skip
 STEP_TRUST = {name: trust for trust, names in enumerate(_STEPS) for name in names}
 # "total_train_updates", "total num timesteps"
@@ -56,7 +57,7 @@ _SECTION = re.compile(
     # alone between marks: "epoch 1, val, loss=0.5", "epoch 1 val - loss 0.5", "phase=val loss=0.5", "'split': 'val'"
     r"|(?:^|[,;|()\[\]<>*\t:=]|\s-+\s)\s*['\"]?(?:(?:phase|split|mode|stage)\s+)?(\w+)['\"]?\s*(?=$|[,;|()\[\]<>*\t]|-+(?:\s|$))"
 )
-_PART = re.compile(r"(\w+)(?: set| results?)?\s?: +(?=[^\W\d])")  # "validation: loss 0.5"
+_PART = re.compile(r"(?:[A-Z]{2,5} )?(\w+)(?: set| results?)?\s?: +(?=[^\W\d])")  # "validation: loss 0.5"
 _LETTER = re.compile(r"[^\W\d]")
 _COUNTED_BEFORE = re.compile(r"^(?:time)?steps? with (?=.)", re.IGNORECASE)  # "after 85 steps with total reward: 30"
 _LONGEST_NAME = 72

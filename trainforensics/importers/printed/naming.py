@@ -15,7 +15,7 @@ EPOCHS = frozenset({"epoch", "epochs", "ep", "ep.", "epo", "pass"})
 BEFORE_STEP = frozenset(SPLITS) | {
     "at", "completed", "current", "for", "global", "now", "of", "on", "optimizer", "optim", "the", "loss", "results",
     "result", "metrics", "after", "end", "finished", "done", "log", "model", "beginning", "start", "starting", "data",
-    "learning", "to", "in", "saving", "dict", "summary",
+    "learning", "to", "in", "saving", "dict", "summary", "progress",
 }  # fmt: skip
 _SYMBOLS_OF_COUNT = frozenset({"t", "i"})
 RANK_OF_SEVERAL = "rank of"  # "(0/4)": a rank if the same step comes from several
@@ -247,13 +247,15 @@ def _leave_best(items: Sequence[Item]) -> None:
 
 
 def _name_returns(items: Sequence[Item]) -> None:
-    """A bare average in a line that counts episodes is of their returns: "Episode 100   Avg: -250.5"."""
+    """A bare average or score in a line that counts episodes is of their returns: "Episode 100   Avg: -250.5"."""
     known = any(roles.resolve(item.name).role == "reward" for item in items)
     if known or not any(item.name.lower() in _EPISODES for item in items):
         return
     for item in items:
         if item.name.lower() in _BARE_AVERAGES:
             item.name = f"{item.name} reward"
+        elif item.name.lower() == "score":
+            item.name = f"Episode {item.name}"
 
 
 def _part_evaluations(items: Sequence[Item]) -> None:

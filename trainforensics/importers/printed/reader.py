@@ -9,7 +9,9 @@ from itertools import pairwise
 from operator import itemgetter
 from typing import Any
 
-from trainforensics.importers.base import Config, Record, Source, naive_times
+import numpy as np
+
+from trainforensics.importers.base import Config, Points, Record, Source, naive_times
 from trainforensics.importers.header import named_after
 from trainforensics.importers.printed.ahead import ENOUGH_BARE, Ahead
 from trainforensics.importers.printed.bars import GLUED, PLAIN_BAR, Bar, endless_bar, find_bar, worded_bar
@@ -38,7 +40,7 @@ _WORDS = (
 _HINT = re.compile(
     r"(?:step|iter|ation|epoch|episode|batch|update|\bs|train|test|val|ba|it|\bup\.)s?['\"]?(?:\([a-z]+\))?[\s:=\[(#]{0,6}\d"
     r"|(?:loss|acc|ppl|perplexity|bp[bc]|score|reward|norm|error|mse|nll|entropy|cost|psnr|ssim|bleu|dice|@\d"
-    r"|\b(?:m?iou|map|f1|top-?\d|rank-\d|auc|recall|precision|ndcg|mrr|wer|cer|fid|rmse)\b)\w*['\"]?[\s:=(\[]{1,6}['\"]?[-+\d.ni]"
+    r"|\b(?:m?iou|map|f1|top-?\d|rank-\d|auc|recall|precision|ndcg|mrr|wer|cer|fid|rmse)\b)\w*['\"]?[\s:=(\[]{1,6}['\"]?(?:[-+\d.ni]|tensor\()"
     r"|\b(?:round|gen|generation|tick)\s?[:=]?\s*\d|^\s*\[\d+[\],]|^\s*\d+:?\s+[-+\d.]|[a-z_)]\s?[:=]\s?[-+]?\d.*[a-z_)]\s?[:=]\s?[-+]?\d"
     r"|\{'[\w/. -]+':\s|\bval/[\w/]+(?:: |=)|\bepoch time: \d|/s(?:ec)?: \d+\.\d"
 )
@@ -64,6 +66,10 @@ _NUMBERS = re.compile(r"\d+")
 _PERCENT = re.compile(r"\d{1,3}$")
 _FINISHED = 0.95  # of a bar that begins again: the next epoch
 _ASSIGNMENT = re.compile(r"\s*\w+ +=\s+\d+\s*$")  # "epoch = 20" may be a setting
+# What a trainer says as it stops, instead of the row that would have held it: TensorFlow's hook, Keras, DETR.
+_DIVERGED = re.compile(
+    r"Model diverged with loss = NaN|Batch \d+: Invalid loss, terminating training|\bLoss is nan, stopping training"
+)
 _REPEATED = re.compile(r"best iteration is:\s*$", re.IGNORECASE)  # and LightGBM prints its row once more
 _BOX_RULER = re.compile(r"\s*[-=]{10,}\s*$")
 
@@ -89,11 +95,13 @@ class Reader:
     _train_bars: list[Shape] = field(default_factory=list)  # of the numbers that bars show
     _held_out_bars: list[Shape] = field(default_factory=list)
     _latest: Shape | None = None  # whose last row the clock does not know yet
-    _unknown: set[tuple[str, str]] = field(default_factory=set)
+    _unknown: set[tuple[str, str, bool]] = field(default_factory=set)
     _idle: set[str] = field(default_factory=set)  # lines that said nothing, without their numbers
     _undecided: bool = False  # the lines that would tell whether the last is a record lie in the next block
     _settings: dict[str, Any] = field(default_factory=dict)
     _events: list[Event] = field(default_factory=list)
+    _diverged: list[Points] = field(default_factory=list)  # what was said of a loss that no row holds
+    _diverged_at: int | None = None  # the step before
     _bars: dict[int, int] = field(default_factory=dict)  # count by total
     _main: int | None = None  # total of the bar that counts the training's steps
     _main_seen: bool = False  # since the last printed dictionary
@@ -121,6 +129,7 @@ class Reader:
     _missing: set[frozenset[str]] = field(default_factory=set)
     _unread: Unread = field(default_factory=Unread)
     _split: str = ""  # the held-out data that came first
+    _done: float | None = None  # epochs of the training whose summary came last
     _evaluating: bool = False  # under the heading of an evaluation
 
     def __post_init__(self) -> None:
@@ -191,8 +200,9 @@ class Reader:
         self._pace.taken(self.clock.step or 0)
         self._order.taken()
         yield from self._collector.take(self._known)
+        yield from self._diverged
         yield from self._events
-        self._events = []
+        self._events, self._diverged = [], []
 
     def _catch_up(self, number: int) -> None:
         """Tell the clock of the last row, on the line of a number, that was taken without it."""
@@ -350,6 +360,9 @@ class Reader:
         if (not self.records or "=" in line or " .." in line) and (stated := settings_of(line, len(self._settings))):
             self._settings = {**stated, **self._settings}
             idle = False
+        if "loss" in line.lower() and _DIVERGED.search(line):
+            self._diverge()
+            idle = False
         self._repeated = _REPEATED.search(line) is not None
         idle &= not self._repeated
         if (found := _CONTINUED.search(line)) is not None:
@@ -358,6 +371,16 @@ class Reader:
         if idle and not self._happenings.found and len(self._idle) < _MOST_UNKNOWN:
             self._idle.add(kind := _NUMBERS.sub("#", line))
             self._unread.note(kind, number, line)
+
+    def _diverge(self) -> None:
+        """The loss was NaN at a step behind the last row: at the next one at the earliest. Each rank may say so."""
+        last = next((shape for shape in reversed(self._known) if shape.training and shape.losses), None)
+        if last is None or self._collector.ranked or self.clock.step in {None, self._diverged_at}:
+            return
+        self._diverged_at = self.clock.step
+        step, seq = np.array([(self.clock.step or 0) + 1]), np.array([self._seq])
+        self._diverged += [Points(last.label(name), step, np.array([np.nan]), seq) for name in sorted(last.losses)]
+        self._seq += 1
 
     def _learns(self, line: str, number: int) -> str | None:
         """What is left to read if a line begins with a record of a new shape; None if it does not."""
@@ -368,7 +391,7 @@ class Reader:
             return None
         if not (self._header or ((low[:1].isdigit() or any(word in low for word in _WORDS)) and _HINT.search(low))):
             return None
-        skeleton = (_NUMBERS.sub("#", line[:160]), self._header)
+        skeleton = (_NUMBERS.sub("#", line[:160]), self._header, self.clock.step is None)
         if skeleton in self._unknown:
             return None
         learned = learn(line, header=self._header, counted=self.clock.step is not None)
@@ -462,7 +485,9 @@ class Reader:
         if shape.summary:
             said = "the trainer's summary of the training"
             self._events.append(Event("finish", self.clock.step, text=said, source=self.source.label, line=line))
+            self._done = shape.value_of("epoch", groups)
             return
+        self._mind_next_training(shape, groups)
         if self._repeated:
             self._repeated = False
             return
@@ -490,6 +515,15 @@ class Reader:
         if shape.dictionary and not shape.step:
             self._pace.note(shape)
         self._miss(shape, step, line)
+
+    def _mind_next_training(self, shape: Shape, groups: tuple[str | None, ...]) -> None:
+        """Behind the summary of a training another may begin, with its first epoch: its rows are counted anew."""
+        if self._done is None or not (shape.dictionary and shape.training):
+            return
+        begun = shape.value_of("epoch", groups)
+        if begun is not None and begun < self._done and not self._bars:
+            self.clock.begun_anew()
+        self._done = None
 
     def _set_apart(self, mean: Shape, step: int) -> None:
         """The batches of an evaluation are a series of their own once its mean comes under the same names."""

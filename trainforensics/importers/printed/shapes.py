@@ -28,7 +28,7 @@ from trainforensics.importers.printed.naming import (
     name_items,
     name_members,
 )
-from trainforensics.importers.printed.tokens import LARGEST_COUNT, TIME, Prefix, prefix_of, whole_number
+from trainforensics.importers.printed.tokens import LARGEST_COUNT, TIME, Prefix, number_of, prefix_of, whole_number
 from trainforensics.importers.rows.axes import says_validation
 
 _EPISODES = frozenset({"episode", "episodes"})
@@ -49,7 +49,7 @@ _SAYS_HELD_OUT = re.compile(
 _OF_TEST = re.compile(r"\btest(?:ing)?\b", re.IGNORECASE)
 _CHANGE = re.compile(r"\s*-+>\s*$")  # "improved: 8.1 --> 5.4"
 _EPOCH_MEANS = re.compile(r"(?:.*\|\s*train )?\|\s*epoch\s+\d+\s*\|")  # fairseq's line at the end of an epoch
-_SENTENCE = re.compile(r"['\"]|\.\s|\b(?:from|to|than|by|with|into)$", re.IGNORECASE)
+_SENTENCE = re.compile(r"['\"]|(?<!\bavg)\.\s|\b(?:from|to|than|by|with|into)$", re.IGNORECASE)
 _METRIC = re.compile(
     r"loss|objf|reward|score|acc(?:uracy)?(?![a-z])|error|norm|\blr\b|kl\b|entropy"
     rf"|\b(?:{'|'.join(sorted(roles.LOSS_WORDS))})\b",
@@ -181,6 +181,14 @@ class Shape:
         """The steps that its rows state, None where one is beyond what can be counted."""
         steps = [whole_number(row[self.step - 1]) for row in self.rows]
         return None if any(abs(step) == LARGEST_COUNT for step in steps) else steps
+
+    def value_of(self, name: str, groups: Sequence[str | None]) -> float | None:
+        """The number that a row states under a name; None if it states none."""
+        told = next((groups[group - 1] for group, known in self.values if known == name), None)
+        try:
+            return number_of(told) if told else None
+        except ValueError:
+            return None
 
     @property
     def names(self) -> frozenset[str]:
@@ -486,7 +494,7 @@ def _is_record(
     lead = set(re.findall(r"\w+", _TIMES.sub("", line[span[0] : items[0].name_start]).lower()))
     tail = _words(line[items[-1].end : span[1]])
     if not shape.values:
-        return shape.counted and not lead - _CLOCK and len(tail) <= 8
+        return shape.counted and not lead - _CLOCK and len(tail) <= 9
     if not lead - _LEAD:
         shape.validation |= any(SPLITS.get(word) for word in lead)
     if shape.counted or shape.bar:

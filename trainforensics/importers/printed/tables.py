@@ -27,7 +27,7 @@ _STAMPED = re.compile(rf"\s*\[?(?:{TIME}|(?:INFO|DEBUG)\b)")
 _STEPS = frozenset(STEP_TRUST) - {"s", "it"} | {"epoch", "epochs"}
 _COUNT_BEGINS = re.compile(rf"[#\s]*(?:\w+[\s,]+)?(?:{'|'.join(sorted(_STEPS))})[\s,]", re.IGNORECASE)
 _SIGNS = {"#": "step", "E": "epoch"}  # a header's short names of counts
-_SAYS_NUMBER = re.compile(r":\s*[-+]?\.?\d")
+_SAYS_NUMBER = re.compile(r":\s*[-+]?\.?\d|\s[-+]?\d+\.\d+$")
 _PLAIN_NAME = re.compile(r"[A-Za-z][\w@./-]*")
 _FEWEST, _MOST, _LONGEST_NAME = 2, 200, 40
 # Headers that do not begin with what counts, and what their columns are.

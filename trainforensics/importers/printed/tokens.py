@@ -23,7 +23,7 @@ NUMBER = rf"[-+]?(?:{_NO_NUMBER}|{_DIGITS})"
 COUNT_SUFFIXES = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12}
 _COUNTED = r"(?:epoch|step|iter(?:ation)?|batch|minibatch)(?:s|es)?"  # "1epoch", "101-200batch"
 _UNIT = rf"%|{_COUNTED}|(?:[KMGT]i?B|ms|us|µs|ns|sec|s|min|m|h|d|z|x|it|tok|tokens|[KMGTP]?FLOPS?|[KMG])(?:/[A-Za-z]+)*"
-_WRAPPED = r"(?:torch\.)?tensor|(?:np|numpy)\.\w+|(?:jnp\.|jax\.)?(?:Device)?Array"
+_WRAPPED = r"(?:torch\.)?tensor|array|(?:np|numpy)\.\w+|(?:jnp\.|jax\.)?(?:Device)?Array"
 
 _VALUE = rf"(?<![\w.@#])(?<![\w%)]-)(?<!of )(?<!or ){NUMBER}"  # "number of nan iterations"
 
@@ -86,6 +86,7 @@ _PREFIXES = (
     rf"[|-]?\s*[\w.]+\s+(?:\[?[\w.-]*\]?\s*)?[|-]\s+(?={_LEVEL}\b)",
     rf"(?:(?:host|rank):\d+\s+[\w.:]+|[\w.-]+:\d+\s+[\w.]+:\d+)\s+{_LEVEL}",
     rf"[\w.]+\s+{_LEVEL}:(?=\s)",
+    rf"P\d+ {_LEVEL}(?=\s)",  # behind the time, the number of the process
     r"rank[ _=]?\d+[\]:,|]+(?=\s)",
     rf"\[\s{_LEVEL}:(?=\s)",  # Julia
     r"[|:>-]+(?=\s)",

@@ -34,9 +34,9 @@ _WHOLE_WORDS = {
     "step": "paso passo schritt étape krok шаг adım",
     "iteration": "iteración iteração iterazione itération iteracja итерация",
     "batch": "lote батч",
-    "train": "entrenamiento treinamento entraînement addestramento trening treningowa обучение обучения eğitim",
+    "train": "entrenamiento treinamento treino entraînement addestramento trening treningowa обучение обучения eğitim",
     "val": "validación validação validierung validazione walidacja walidacyjna валидация валидации doğrulama",
-    "test": "prueba тест",
+    "test": "prueba teste тест",
     "loss": "pérdida perda perte perdita verlust strata потери потеря kayıp kaybı",
     "accuracy": "precisión exactitud acurácia précision accuratezza genauigkeit dokładność точность doğruluk doğruluğu",
     "learning_rate": "lernrate",
@@ -55,6 +55,7 @@ _COUNTS = {"轮": "epoch", "輪": "epoch", "回合": "episode", "步": "step", "
 _PUNCTUATION = str.maketrans(
     {"：": ": ", "，": ", ", "、": ", ", "；": "; ", "！": "! ", "（": " (", "）": ") ", "＝": "=", "％": "%"}
 )
+_CELL = rf"\s+({NUMBER})"
 _COUNTED = r"(?i:epoch|step|iter|batch|rank)"
 # What must stand in the line for the expression to be tried, the expression, and the line in other words.
 _FORMATS = tuple(
@@ -84,10 +85,24 @@ _FORMATS = tuple(
          rf"(.*?)\[({NUMBER}), ({NUMBER}), ({NUMBER}), ({NUMBER}), (?:({NUMBER}), )?({NUMBER}), (\d+),"
          r" (\d*\.\d+|\d\S*e-\d+)\]",
          r"\1step: \8, lr: \9, loss/disc: \2, loss/gen: \3, loss/fm: \4, loss/mel: \5, loss/dur: \6, loss/kl: \7"),
+        ("Tensor ", rf"Tensor (\w+) of type \w+\. Dims: \([\d,]*\): ({NUMBER})", r"\1: \2"),  # Caffe2
+        ("[Metrics] ", r"(.*)\[Metrics\] (.*)", r"\1[Valid] \2"),  # FuxiCTR's evaluation
+        ("] loss", rf"(EPOCH\[\d+/\d+\]) loss({NUMBER})-\|(.*)", r"\1 loss: \2 |\3"),  # LightGCN
+        # NGCF: the loss as a sum, and what an evaluation found
+        ("train==[", rf"(Epoch \d+) \[[^\]]*\]: train==\[({NUMBER})=[^\]]*\]", r"\1: train_loss=\2"),
+        ("train==[", rf"(Epoch \d+) \[[^\]]*\]: train==\[({NUMBER})=[^\]]*\], (recall=.*?),"
+         r" (precision=.*?), (hit=.*?), (ndcg=.*)",
+         r"\1: train_loss=\2, val/\3, val/\4, val/\5, val/\6"),
+        # YOLOv7's results.txt: epoch, memory, losses, labels, image size, scores, held-out losses
+        ("G ", r"\s*(\d+)/\d+\s+[\d.]+G" + 4 * _CELL + r"\s+\d+\s+\d+" + 7 * _CELL + r"\s*",
+         r"epoch \1: box_loss=\2, obj_loss=\3, cls_loss=\4, total_loss=\5, val/precision=\6, val/recall=\7,"
+         r" val/mAP50=\8, val/mAP50-95=\9, val/box_loss=\g<10>, val/obj_loss=\g<11>, val/cls_loss=\g<12>"),
         ("s/epoch", rf"\s*({NUMBER}) ?s/epoch", r"epoch time: \1"),
         (", ", rf"(.*?\b(?i:epoch|step|iter(?:ation)?)), (\d+), ({NUMBER})(?:, ({NUMBER}(?:, {NUMBER})*))?",
          r"\1 \2, loss: \3, others: [\4]"),  # without names
         (":", rf"\s*((?i:epoch|step|iter(?:ation)?) \d+):({NUMBER})", r"\1: \2"),
+        ("]: ", rf"\s*((?i:epoch|step|iter(?:ation)?) \[\d+/\d+\]): ((?=\S*\.){NUMBER})", r"\1 loss: \2"),
+        (", numImages:", r"\s*\[Epoch: (\d+), numImages: +\d+\]", r"epoch \1"),  # over the results of its data
         ("#", r"#(\d+)(?=[\s:|])(.*=.*)", r"iteration \1 \2"),
         (" [", rf"\s*(\d+): +(\[(?!{_COUNTED})[A-Za-z][\w ]*: .*)", r"iteration \1 \2"),
         (" [", rf"\s*(\d+)-(\d+) +(\[(?!{_COUNTED})[A-Za-z][\w ]*: .*)", r"epoch \1, batch \2, \3"),
@@ -100,6 +115,22 @@ _PAIRS = re.compile(rf"(?:OrderedDict)?[(\[]+{_PAIR}(?:, {_PAIR})+[)\]]*\s*")
 
 # What measured is said before an arrow: "Speech -> WER=0.25 | CER=0.125".
 _ARROW = re.compile(rf"\s*([A-Za-z]\w*) +-> ((?:[A-Za-z][\w ]*={NUMBER}(?: \| |, |\s*$))+)")
+# A number right before the next name, "idx: 0loss: 2.5".
+_GLUED = re.compile(
+    r"(?<=\d)(?=(?:(?:train|val|valid|test|dev)[ _]?)?(?:loss|acc|accuracy|lr|error|reward)\s?[:=])", re.IGNORECASE
+)
+# Pairs go on in a dictionary: "dev | avg_loss: 2.5 | {'rougeL': 7.25}".
+_GOES_ON_INSIDE = re.compile(
+    rf"(.*(?:loss|ppl|perplexity)\s?[:=]\s*{NUMBER}\W+)\{{('[\w.@-]+': {NUMBER}(?:, '[\w.@-]+': {NUMBER})*)\}}\s*"
+)
+# One of several held-out sets: "Img Val | Loss: 0.5 | Dice: 0.75".
+_OF_SET = re.compile(
+    r"\s*(?!(?:train|final|best|epoch|step|loss)\b)([A-Za-z]\w*) (val|valid|validation|test|eval)\s*\| "
+    rf"((?:[A-Za-z][\w ]*: {NUMBER}(?: *\| +|\s*$))+)",
+    re.IGNORECASE,
+)
+# Flower's results of a round, on the server's data: "fit progress: (1, 2.5, {'accuracy': 0.5}, 12.5)".
+_FLOWER = re.compile(rf"fit progress: \((\d+), ({NUMBER}), \{{(.*)\}}, {NUMBER}\)")
 _NUMBERS_OF = re.compile(rf"(\w+)=\{{('[\w.-]+': {NUMBER}(?:, '[\w.-]+': {NUMBER})*)\}}(?=\s+\w+=)")
 
 
@@ -110,6 +141,15 @@ def other_words(line: str) -> str:
     for mark, pattern, said in _FORMATS:
         if mark in line and (found := pattern.fullmatch(line)) is not None:
             return found.expand(said)
+    if (parted := _GLUED.sub(" ", line)) != line:
+        return parted
+    if "{'" in line and (found := _GOES_ON_INSIDE.fullmatch(line)) is not None:
+        return found[1] + found[2].replace("'", "")
+    if " | " in line and (found := _OF_SET.fullmatch(line)) is not None:
+        return re.sub(r"(^|\| +)(?=[A-Za-z])", rf"\1{found[2]}/{found[1]}/", found[3])
+    if "fit progress: (" in line and (found := _FLOWER.search(line)) is not None:
+        results = found[3].replace("'", "")
+        return f"round {found[1]} | validation | loss: {found[2]}, {results}"
     if "={'" in line:
         line = _NUMBERS_OF.sub(lambda found: _named(found[1], found[2]), line)
     if " -> " in line and (found := _ARROW.fullmatch(line)) is not None and found[1].lower() not in SPLITS:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from trainforensics.importers.rows.block import Cells
 
 _NAMES = (
-    "_timestamp", "timestamp", "wall_time", "walltime", "datetime", "date_time", "date", "time", "ts", "created_at",
-    "logged_at", "asctime", "t",
+    "_timestamp", "timestamp", "wall_time", "walltime", "wall time", "datetime", "date_time", "date", "time", "ts",
+    "created_at", "logged_at", "asctime", "t",
 )  # fmt: skip
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 # Epoch times between 2005 and 2065, in seconds, milliseconds, microseconds and nanoseconds.

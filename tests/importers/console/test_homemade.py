@@ -1,0 +1,166 @@
+"""What small and home-made trainers print."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from reading import read
+
+from trainforensics.importers import console
+
+Series = dict[str, list[tuple[int, float]]]
+
+# Text, and series of it.
+LOGS: dict[str, tuple[str, Series]] = {
+    "a count glued to the next name, and a tensor": (
+        "".join(f"idx: {i}loss: tensor({9 - i}.5, grad_fn=<NegBackward>)\n" for i in range(4)),
+        {"loss": [(0, 9.5), (1, 8.5), (2, 7.5), (3, 6.5)]},
+    ),
+    "losses glued to one another": (
+        "".join(f"INFO:root:Epoch = [   {i}/  50] TrainLoss = 2.{i}DevLoss= 2.5 TrainTime = 1.5s\n" for i in (1, 2)),
+        {"TrainLoss": [(1, 2.1), (2, 2.2)], "DevLoss": [(1, 2.5), (2, 2.5)]},
+    ),
+    "Caffe2's print of a blob": (
+        "".join(f"Tensor loss of type float. Dims: (): {9 - i}.5\n" for i in range(3)),
+        {"loss": [(1, 9.5), (2, 8.5), (3, 7.5)]},
+    ),
+    "pairs that go on in a dictionary, first before any step": (
+        "dev | avg_loss: 2.5 | {'exact_match': 0.0, 'rougeL': 7.25}\n"
+        + "".join(
+            f"train | epoch 0 | global iter: {i}/ 90 | loss: {9 - i}.5 | lr: 5e-05\n" for i in range(1, 5)
+        )
+        + "dev | avg_loss: 2.25 | {'exact_match': 2.5, 'rougeL': 8.25}\n",
+        {"val/avg_loss": [(0, 2.5), (4, 2.25)], "val/rougeL": [(0, 7.25), (4, 8.25)],
+         "loss": [(1, 8.5), (2, 7.5), (3, 6.5), (4, 5.5)]},
+    ),
+    "steps as remainders of the epoch's length": (
+        "".join(
+            f"epoch: {e} step: {s % 3:4d}/3, lr:0.001, total_loss: {9 - e}.{s}\n" for e in (0, 1) for s in (1, 2, 3)
+        ),
+        {"total_loss": [(1, 9.1), (2, 9.2), (3, 9.3), (4, 8.1), (5, 8.2), (6, 8.3)]},
+    ),
+    "a bar that counts epochs, behind its description": (
+        "".join(
+            f"Epoch {i - 1}: train_loss: {9 - i}.5, recon_loss: 0.25:   1%|#    | {i}/500 [00:17<42:37, 19.42it/s]\n"
+            for i in (1, 2, 3)
+        ),
+        {"train_loss": [(1, 8.5), (2, 7.5), (3, 6.5)]},
+    ),
+    "several held-out sets": (
+        "".join(
+            f"Epoch 00{i}/100 | Train Loss: {9 - i}.5\n"
+            f"  Img Val  | Loss: {9 - i}.25 | Dice: 0.75 | IoU: 0.5\n  Vid Val  | Loss: {9 - i}.75 | Dice: 0.5\n"
+            for i in (1, 2)
+        ),
+        {"Train Loss": [(1, 8.5), (2, 7.5)], "Val/Img/Loss": [(1, 8.25), (2, 7.25)],
+         "Val/Vid/Loss": [(1, 8.75), (2, 7.75)]},
+    ),
+    "FuxiCTR": (
+        "".join(
+            f"2019-11-04 14:0{i}:15,317 P12395 INFO [Metrics] logloss: 0.{i}5 - AUC: 0.75\n"
+            f"2019-11-04 14:0{i}:16,628 P12395 INFO ******* 3235/3235 batches finished *******\n"
+            f"2019-11-04 14:0{i}:16,794 P12395 INFO [Train] loss: 0.{i}25\n"
+            f"2019-11-04 14:0{i}:16,794 P12395 INFO ************ Epoch={i} end ************\n"
+            for i in (1, 2, 3)
+        ),
+        {"val/logloss": [(0, 0.15), (1, 0.25), (2, 0.35)]},
+    ),
+    "LightGCN": (
+        "".join(f"EPOCH[{i}/1000] loss0.{i}5-|Sample:5.25|\n" for i in (1, 2)),
+        {"loss": [(1, 0.15), (2, 0.25)]},
+    ),
+    "NGCF": (
+        "".join(f"Epoch {i} [12.3s]: train==[2.{i}=2.0 + 0.{i}]\n" for i in (0, 1))
+        + "Epoch 2 [12.3s + 4.5s]: train==[2.2=2.0 + 0.2], recall=[0.125, 0.25], precision=[0.5, 0.25], hit=[0.5, 0.5],"
+        " ndcg=[0.25, 0.5]\n",
+        {"train_loss": [(0, 2.0), (1, 2.1), (2, 2.2)], "val/recall": [(2, 0.125)], "val/ndcg": [(2, 0.25)]},
+    ),
+    "an epoch out of so many and a number": (
+        "".join(f"Epoch [{i}/100]: 2.{i}\n" for i in (1, 2, 3)),
+        {"loss": [(1, 2.1), (2, 2.2), (3, 2.3)]},
+    ),
+    "results under the step that they were reached at": (
+        "".join(
+            f"Progress at step {i}000:\nMetrics:\n  training/total_loss: 2.{i}\n  eval/episode_reward: {i}.5\n"
+            for i in (1, 2)
+        ),
+        {"training/total_loss": [(1000, 2.1), (2000, 2.2)], "eval/episode_reward": [(1000, 1.5), (2000, 2.5)]},
+    ),
+    "YOLOv7's results without names": (
+        "".join(
+            f"     {i}/299     6.05G    0.125    0.25    0.05    2.{i}       201       640     0.5    0.25    0.75"
+            f"    0.125    0.0625    0.5     0.051\n"
+            for i in (0, 1, 2)
+        ),
+        {"total_loss": [(0, 2.0), (1, 2.1), (2, 2.2)], "val/mAP50": [(0, 0.75), (1, 0.75), (2, 0.75)]},
+    ),
+    "Flower": (
+        "".join(
+            f"INFO flwr 2023-01-01 10:00:0{i},123 | server.py:125 | fit progress: ({i}, 2.{i},"
+            f" {{'accuracy': 0.5}}, 12.5)\n"
+            for i in (1, 2)
+        ),
+        {"val/loss": [(1, 2.1), (2, 2.2)], "val/accuracy": [(1, 0.5), (2, 0.5)]},
+    ),
+    "a round and its average loss": (
+        "".join(f"Round   {i}, Average loss 2.{i}01\n" for i in (1, 2, 3)),
+        {"Average loss": [(1, 2.101), (2, 2.201), (3, 2.301)]},
+    ),
+    "a score of episodes": (
+        "".join(f"Episode {i}0  Score: -{i}.5\n" for i in (1, 2, 3)),
+        {"Episode Score": [(10, -1.5), (20, -2.5), (30, -3.5)]},
+    ),
+    "an abbreviated average": (
+        "".join(f"Epoch: {i} | avg. tr_loss 2.{i} | avg. tr_acc 0.5 | Throughput: 415.5 images/sec\n" for i in (1, 2)),
+        {"avg. tr_loss": [(1, 2.1), (2, 2.2)]},
+    ),
+    "Portuguese": (
+        "".join(f"Epoch {i}/5, Loss Treino: 2.{i}, Loss Teste: 2.5\n" for i in (1, 2)),
+        {"Loss train": [(1, 2.1), (2, 2.2)], "Loss test": [(1, 2.5), (2, 2.5)]},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", LOGS)
+def test_what_is_read(what: str, tmp_path: Path) -> None:
+    text, series = LOGS[what]
+    path = tmp_path / "train.log"
+    path.write_text(text, encoding="utf-8")
+    found = read(console, path)
+    for name, points in series.items():
+        assert name in found.series, sorted(found.series)
+        got = found.series[name]
+        assert list(zip(got.number_steps, np.round(got.numbers, 6).tolist(), strict=True)) == points
+
+
+def test_trainings_behind_one_another_count_their_rows_anew(tmp_path: Path) -> None:
+    rows = [
+        *({"loss": 2.5 - i / 8, "epoch": i / 2} for i in range(1, 5)),
+        {"train_runtime": 312.5, "train_samples_per_second": 705.5, "train_loss": 2.25, "epoch": 2.0},
+        *({"loss": 1.5 - i / 8, "epoch": i / 2} for i in range(1, 4)),
+    ]
+    path = tmp_path / "train.log"
+    path.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+    assert read(console, path).series["loss"].number_steps == [1, 2, 3, 4, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "ERROR:tensorflow:Model diverged with loss = NaN.",
+        "Batch 5: Invalid loss, terminating training",
+        "Loss is nan, stopping training",
+    ],
+)
+def test_a_loss_that_is_only_said_to_be_nan(said: str, tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    rows = "".join(f"step {i}, loss = {9 - i / 10}, lr = 0.5\n" for i in (10, 20, 30))
+    path.write_text(f"{rows}{said}\n{said}\nTraceback (most recent call last):\n", encoding="utf-8")
+    found = read(console, path)
+    assert found.series["loss"].number_steps == [10, 20, 30, 31]
+    assert np.isnan(found.series["loss"].numbers[-1])
+    assert found.series["lr"].number_steps == [10, 20, 30]
+    path.write_text(f"{said}\n", encoding="utf-8")
+    assert not read(console, path).series

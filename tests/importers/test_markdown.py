@@ -1,0 +1,79 @@
+"""Tables of results in Markdown, as model cards hold them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from reading import read, sniff
+
+from trainforensics.discovery import discover
+from trainforensics.importers import markdown
+from trainforensics.model import Axis
+
+CARD = """---
+library_name: transformers
+---
+# a-model
+
+It achieves the following results on the evaluation set:
+- Loss: 0.25
+
+| Model | Size |
+|:-----:|:----:|
+| small | 1.5  |
+
+### Training results
+
+| Training Loss | Epoch | Step | Validation Loss | Wer    |
+|:-------------:|:-----:|:----:|:---------------:|:------:|
+| No log        | 1.0   | 500  | 3.5             | 1.0    |
+| 2.5           | 2.0   | 1000 | 3.25            | 0.5    |
+| 2.25          | 3.0   | 1500 | **3.0**         | 0.25   |
+
+### Framework versions
+"""
+
+
+def test_the_table_of_a_model_card(tmp_path: Path) -> None:
+    path = tmp_path / "README.md"
+    path.write_text(CARD, encoding="utf-8")
+    found = read(markdown, path)
+    assert found.axis == Axis("Step", "step")
+    assert set(found.series) == {"Training Loss", "Epoch", "Validation Loss", "Wer"}
+    assert found.series["Training Loss"].number_steps == [1000, 1500]
+    assert found.series["Validation Loss"].numbers.tolist() == [3.5, 3.25, 3.0]
+    assert found.series["Validation Loss"].number_steps == [500, 1000, 1500]
+    assert not found.warnings
+
+
+def test_a_table_without_margins_and_a_second_training(tmp_path: Path) -> None:
+    table = "Step | Training Loss | Wer\n-- | -- | --\n400 | 5.0 | 1.0\n800 | 4.5 | 1.0\n"
+    path = tmp_path / "table.md"
+    path.write_text(f"{table}\nand once more\n\n{table}", encoding="utf-8")
+    found = read(markdown, path)
+    assert {run for run, name, _ in found.by_origin if name == "Training Loss"} == {"", "table_2"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# Notes\n\nstep 10 loss 2.5\nstep 20 loss 2.25\nstep 30 loss 2.0\n",
+        "| Model | Loss |\n|---|---|\n| a | 2.5 |\n| b | 2.25 |\n",
+        "| Step | Loss |\n| 1 | 2.5 |\n| 2 | 2.25 |\n",
+    ],
+)
+def test_other_pages_are_not_claimed(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "README.md"
+    path.write_text(text, encoding="utf-8")
+    assert sniff(markdown, path) == 0.0
+
+
+def test_a_page_beside_a_log_is_left_aside(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text(CARD, encoding="utf-8")
+    assert [s.format for s in discover([tmp_path]).candidates[0].sources] == ["markdown"]
+    (tmp_path / "log.csv").write_text("step,loss\n" + "".join(f"{i},2.5\n" for i in range(9)), encoding="utf-8")
+    found = discover([tmp_path])
+    assert [s.format for s in found.candidates[0].sources] == ["table"]
+    assert [skip.reason for skip in found.skipped] == ["says what the logs beside it say"]
+    assert [s.format for s in discover([tmp_path / "README.md"]).candidates[0].sources] == ["markdown"]
