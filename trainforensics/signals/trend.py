@@ -32,10 +32,10 @@ def _proportional(values: Floats) -> bool:
     """Whether noise in the highest third is wider than in the lowest, by half the orders of magnitude of the levels."""
     if len(values) < FEWEST:
         return False
-    middle = moving_median(values, NEIGHBOURS)
-    order, third = np.argsort(middle, kind="stable"), len(values) // 3
+    middle, wide = moving_median(values, NEIGHBOURS), moving_median(values, 2 * WINDOW + 1)
+    order, third = np.argsort(wide, kind="stable"), len(values) // 3
     low, high = order[:third], order[-third:]
-    level = float(np.median(middle[high]) / np.median(middle[low]))
+    level = float(np.median(wide[high]) / np.median(wide[low]))
     apart = np.abs(values - middle)
     return level >= HIGHER and _width(apart[high]) > math.sqrt(level) * _width(apart[low])
 
