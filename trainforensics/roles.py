@@ -29,7 +29,6 @@ _BARE_GRADIENTS = frozenset({"grad", "gradient"})  # a norm, where no other name
 _HELD_OUT = frozenset({"val", "valid", "validation", "vali", "vl", "dev"})
 _CRITICS_LOSS = (frozenset({"critic", "loss"}), frozenset({"qf", "loss"}))
 _FASTAI = frozenset({"epoch", "train_loss", "valid_loss"})  # its columns; it measures every other one on held-out data
-_CHAINERRL = frozenset({"mean", "median", "stdev", "max", "min", "episodes"})  # of the returns that it evaluated
 _PERPLEXITY = frozenset({"ppl", "perplexity"})
 _AT_K = re.compile(r"(?:recall|ndcg|hr|hit|hits|mrr|map|precision)@\d+\b", re.IGNORECASE)  # only an evaluation ranks
 _WINDOW = re.compile(r"\s[(\[](?:last|past|over)\s\d+[^)\]]*[)\]]")  # "reward (last 10 episodes)"
@@ -185,8 +184,6 @@ def resolve_all(names: Iterable[str], extra: Mapping[str, str] | None = None) ->
         for name, match in found.items()
     }
     decided |= {name: RoleMatch() for name in decided if _is_game(name, decided)}
-    if decided.keys() >= _CHAINERRL and decided["mean"] == RoleMatch():
-        decided["mean"] = RoleMatch("reward")
     free = [name for name in decided if not any(is_named(key, name) for key in extra or {})]
     if set(free) >= _RETURNS and not any(match.role == "reward" for match in decided.values()):
         decided |= {"mean": RoleMatch("reward", weak=True), "stdev": RoleMatch("reward_std", weak=True)}

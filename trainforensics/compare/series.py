@@ -21,7 +21,7 @@ from trainforensics.signals.excursions import HUGE, excursions
 from trainforensics.signals.noise import resolution, robust_sigma
 from trainforensics.signals.run import stack
 from trainforensics.signals.stretches import stretches
-from trainforensics.signals.trend import level, log_space, moving_median, span
+from trainforensics.signals.trend import level, moving_median, span, spans_decades
 
 SAME = 1e-6  # relative; a float32 printed with all its digits or only six of them
 FULL_PRECISION = 1e-6  # values on no coarser grid than this cannot be equal by chance
@@ -97,7 +97,7 @@ def _pair(a: Curve, b: Curve) -> Pair:
     step, (left, right) = (matrix.step, matrix.value) if matrix is not None else (a.step[:0], np.empty((2, 0)))
     finite = np.isfinite(left) & np.isfinite(right)
     step, left, right = step[finite], left[finite], right[finite]
-    logged = log_space(np.concatenate([left, right]))
+    logged = spans_decades(np.concatenate([left, right]))
     largest = float(np.abs(np.concatenate([left, right])).max(initial=0.0))
     unit = largest if largest > HUGE and not logged else 1.0
     left, right = (np.log(left), np.log(right)) if logged else (left / unit, right / unit)

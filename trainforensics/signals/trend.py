@@ -22,16 +22,19 @@ DECADES = 10.0  # ratio of the 95th to the 5th percentile above which a positive
 def log_space(values: Floats) -> bool:
     """Whether a series is positive and its noise a factor rather than a distance: it spans decades, or where it stands
     higher its noise is wider as well."""
-    if not len(values) or values.min() <= 0 or values.max() <= HIGHER * values.min():
+    return spans_decades(values) or (len(values) >= FEWEST and float(values.min()) > 0 and _proportional(values))
+
+
+def spans_decades(values: Floats) -> bool:
+    """Whether a series is positive and all but its extremes differ by orders of magnitude."""
+    if not len(values) or values.min() <= 0 or values.max() <= DECADES * values.min():
         return False
     low, high = np.quantile(values, [0.05, 0.95])
-    return bool(high > DECADES * low) or _proportional(values)
+    return bool(high > DECADES * low)
 
 
 def _proportional(values: Floats) -> bool:
     """Whether noise in the highest third is wider than in the lowest, by half the orders of magnitude of the levels."""
-    if len(values) < FEWEST:
-        return False
     middle, wide = moving_median(values, NEIGHBOURS), moving_median(values, 2 * WINDOW + 1)
     order, third = np.argsort(wide, kind="stable"), len(values) // 3
     low, high = order[:third], order[-third:]

@@ -37,7 +37,7 @@ from trainforensics.signals import Matrix, Signals
 from trainforensics.signals.curve import Floats
 from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.ranks import MIN_POINTS, RankDeparture, rank_departures, unequal_ranks
-from trainforensics.signals.trend import log_space
+from trainforensics.signals.trend import spans_decades
 
 ROLES = ("train_loss", "grad_norm", "param_norm", "checksum")
 EQUAL_ROLES = ("param_norm", "checksum")
@@ -83,7 +83,7 @@ def _varying(matrix: Matrix | None) -> Matrix | None:
 
 def _space(role: str, values: Floats) -> Floats:
     finite = values[np.isfinite(values)]
-    logged = role == "grad_norm" or (role == "train_loss" and log_space(finite))
+    logged = role == "grad_norm" or (role == "train_loss" and spans_decades(finite))
     return np.log(np.where(values > 0, values, np.nan)) if logged else values
 
 
