@@ -19,7 +19,7 @@ from trainforensics.signals.run import Signals
 from trainforensics.signals.stretches import at_steps, stretches
 
 Basis = Literal["rate", "duration", "clock"]
-MIN_POINTS, FEWEST_POINTS = 40, 16  # of a log of steps, and of one of epochs or longer
+MIN_POINTS, FEWEST_POINTS = 40, 10  # of a log of steps, and of one of epochs or longer
 START_SHARE, START_POINTS = 0.02, 5  # of the log: compilation and caches
 ALIKE = 0.4  # of the highest tooth of a saw that each must climb
 UNEVEN = 0.15  # of a tooth by which their lengths may differ

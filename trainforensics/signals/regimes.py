@@ -15,7 +15,7 @@ from trainforensics.signals.noise import median, robust_sigma
 from trainforensics.signals.stretches import stretches
 from trainforensics.signals.trend import moving_median
 
-MIN_POINTS = 12
+MIN_POINTS = 10
 SIDE = 5  # points on either side of a step
 STRAYS = 0.1  # share of points on either side that may lie on the wrong side of the middle
 CLEAR = 3.0  # widths of the points on the wider side

@@ -42,6 +42,7 @@ from trainforensics.signals.restarts import restarts
 from trainforensics.signals.task import planned_steps
 
 MIN_POINTS, FEWEST_POINTS = 30, 16  # of a log of steps, and of one whose points take long
+LONG = 30.0  # seconds between points that hold many steps
 ORDINARY = 2.0  # usual times between points; where others come to more, long ones are ordinary
 MOST = 3  # pauses that may count as lone
 TIMEOUTS = frozenset({"nccl-timeout", "hang"})
@@ -58,7 +59,7 @@ META = Meta(
         Param("seconds", 60.0, "shorter pauses cost nothing and are made by any scheduler"),
         Param("share", 0.2, "of the time of a short log, which a pause must take instead"),
         Param("shortest", 10.0, "seconds of such a pause; compilation and caches take as long"),
-        Param("long_points", 30.0, "seconds from point to point from which a point holds many steps"),
+        Param("long_points", LONG, "seconds from point to point from which a point holds many steps"),
         Param("long_times", 3.0, "the pause in usual times between such points, and in longest other ones"),
     ),
 )
@@ -83,7 +84,7 @@ def _timed(signals: Signals) -> Curve | None:
     for curve in (loss, max(signals.every_curve(), key=len, default=None)):
         if curve is not None:
             timed = curve.take(np.isfinite(curve.time))
-            if len(timed) >= MIN_POINTS:
+            if len(timed) >= MIN_POINTS or (len(timed) >= FEWEST_POINTS and np.median(np.diff(timed.time)) >= LONG):
                 return timed
     clock = logged_clock(signals)
     if clock is not None and len(clock) >= FEWEST_POINTS:
