@@ -33,9 +33,9 @@ RESETS = 0.05  # share of falls at which a clock may start anew (each epoch)
 _CLOCK = re.compile(
     r"(^|[/_. ])(elapsed(_time|_seconds|_s)?|time_elapsed|wall(_?time|_?clock)?|train_wall)$", re.IGNORECASE
 )
+_UNIT = "(epoch|iter|it|step|batch)"
 _PER_UNIT = re.compile(
-    r"(^|[^a-z])(epoch[ _](time|duration|secs|seconds)|(s|secs?|seconds|ms|time)([ _]per[ _]|/)(epoch|iter|it|step|batch))",
-    re.IGNORECASE,
+    rf"(^|[^a-z])(epoch[ _](time|duration|secs|seconds)|(s|secs?|seconds|ms|time)([ _]per[ _]|/){_UNIT})", re.IGNORECASE
 )
 BULK = 0.1  # share of clock differences next to nothing above which rows were written in bulk
 
@@ -69,13 +69,14 @@ class Slowdown:
 def paces(signals: Signals) -> tuple[Pace, ...]:
     """Every way in which the run's log tells its pace, the best first: rates, durations, the wall clock."""
     found = []
-    for role in ("tokens_per_sec", "mfu"):
+    for role in ("tokens_per_sec", "step_time", "mfu"):  # the last is often a running mean
         curve = _momentary(signals, role)
-        if curve is not None and (usable := _positive(curve)) is not None:
+        if curve is None or (usable := _positive(curve)) is None:
+            continue
+        if role == "step_time":
+            found.append(Pace(_with(usable, np.log(usable.value) - _work(signals, usable)), usable, "duration"))
+        else:
             found.append(Pace(_with(usable, -np.log(usable.value)), usable, "rate"))
-    curve = _momentary(signals, "step_time")
-    if curve is not None and (usable := _positive(curve)) is not None:
-        found.append(Pace(_with(usable, np.log(usable.value) - _work(signals, usable)), usable, "duration"))
     clock = None if found else clock_durations(signals) or _logged_clock_durations(signals)
     if clock is not None:
         found.append(Pace(_with(clock, np.log(clock.value) - _work(signals, clock)), clock, "clock"))
@@ -167,9 +168,10 @@ def slowdowns(pace: Pace) -> tuple[Slowdown, ...]:
     curve = pace.curve.take(np.arange(n) >= settled)
     if is_saw(curve.value):
         return ()
-    found = [slow for e in excursions(curve) if (slow := _of_excursion(pace, curve, e, settled)) is not None]
-    for slow in _levels(pace, curve.value, settled):
-        if not any(known.onset <= slow.end and slow.onset <= known.end for known in found):
+    climb = _climb(pace, curve.value, settled)
+    found = [] if climb is not None else _levels(pace, curve.value, settled)
+    for slow in (*(_of_excursion(pace, curve, e, settled) for e in excursions(curve)), climb):
+        if slow is not None and not any(known.onset <= slow.end and slow.onset <= known.end for known in found):
             found.append(slow)
     grid = printed_grid(pace.logged.value)
     told = (slow for slow in found if abs(slow.since - slow.before) >= TELLING * grid)
@@ -196,42 +198,44 @@ def _of_excursion(pace: Pace, curve: Curve, e: Excursion, settled: int) -> Slowd
 def _levels(pace: Pace, value: Floats, settled: int) -> list[Slowdown]:
     """Levels that nearly no other point reaches: one kept to the end, and stretches that take much of the time."""
     n = len(value)
-    if (start := steady_climb(np.exp(value - np.median(value)))) is not None:
-        climb = _climb(pace, value, start, settled)
-        if climb.factor >= np.exp(HIGH):
-            return [climb]
     at = lasting_step_up(value)
     if at is not None and n - at >= min(LASTING_POINTS, n // 4):
         return [_level(pace, value, at, n, settled)]
-    usual = float(np.median(value))
-    lost = [(a, b, float(np.expm1(value[a:b] - usual).sum())) for a, b in high_stretches(value, HIGH)]
-    return [_level(pace, value, a, b, settled) for a, b, cost in lost if cost >= COSTLY_STRETCH * n]
+    found = [_level(pace, value, first, stop, settled) for first, stop in high_stretches(value, HIGH)]
+    return [slow for slow in found if (slow.end - slow.onset + 1) * (slow.factor - 1) >= COSTLY_STRETCH * n]
 
 
-def _climb(pace: Pace, value: Floats, start: int, settled: int) -> Slowdown:
-    """A climb from an index to the end, by its first and last eighth."""
+def _climb(pace: Pace, value: Floats, settled: int) -> Slowdown | None:
+    """A climb of the floor to the end, by its first and last eighth; None where there is none to speak of."""
+    start = steady_climb(np.exp(value - np.median(value)))
+    if start is None:
+        return None
     width = max(START_POINTS, (len(value) - start) // 8)
     first, last = slice(start, start + width), slice(len(value) - width, None)
     lift = float(np.median(value[last]) - np.median(value[first]))
-    noise = robust_sigma(np.diff(value)) / np.sqrt(2) or 1e-9
+    if lift < HIGH:
+        return None
     logged = pace.logged.value[settled:]
     before, since = float(np.median(logged[first])), float(np.median(logged[last]))
+    z = lift / _noise(pace, np.diff(value) / np.sqrt(2))
     end = len(value) - 1 + settled
-    return Slowdown(start + settled, end, float(np.exp(lift)), lift / noise, before, since, lasting=True, gradual=True)
+    return Slowdown(start + settled, end, float(np.exp(lift)), z, before, since, lasting=True, gradual=True)
+
+
+def _noise(pace: Pace, value: Floats) -> float:
+    """Width of logarithms, no less than rounding makes it."""
+    return max(robust_sigma(value), printed_grid(pace.logged.value) / float(np.median(pace.logged.value)) / 2, 1e-3)
 
 
 def _level(pace: Pace, value: Floats, first: int, stop: int, settled: int) -> Slowdown:
     """A level in [first, stop) against all other points."""
     others = np.ones(len(value), dtype=bool)
     others[first:stop] = False
-    noise = robust_sigma(value[others]) or 1e-9
     lift = float(np.median(value[first:stop]) - np.median(value[others]))
     logged = pace.logged.value[settled:]
     before, since = float(np.median(logged[others])), float(np.median(logged[first:stop]))
-    lasting = stop == len(value)
-    return Slowdown(
-        first + settled, stop - 1 + settled, float(np.exp(lift)), lift / noise, before, since, lasting, gradual=False
-    )
+    z, lasting = lift / _noise(pace, value[others]), stop == len(value)
+    return Slowdown(first + settled, stop - 1 + settled, float(np.exp(lift)), z, before, since, lasting, gradual=False)
 
 
 def is_saw(value: Floats) -> bool:

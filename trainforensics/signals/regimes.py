@@ -23,9 +23,10 @@ SHARP = 0.6  # of a step that is made between the points next to it; a drift mak
 FEWEST = 3  # points of a stretch that is no pause
 BEYOND = 4.0  # widths of all of the series' noise
 MOST_STRETCHES = 3  # more of them come and go: a habit of the run
-CLIMB_POINTS = 40
+CLIMB_POINTS, EIGHTHS_POINTS = 10, 24
+ALL_IN_ORDER = 0.8  # Kendall's coefficient of so few points that eighths of them tell nothing
 IN_ORDER, EACH_GAIN = 6 / 7, 0.2  # share of eighths above the one before; of the mean gain, what each quarter brings
-ELSEWHERE, REACHED = 0.02, 0.5  # of the points elsewhere that may reach so much of a stretch's height
+ELSEWHERE, REACHED = 0.06, 0.5  # of the points elsewhere that may reach so much of a stretch's height
 
 
 def lasting_step_up(value: Floats) -> int | None:
@@ -69,7 +70,7 @@ def high_stretches(value: Floats, height: float) -> list[tuple[int, int]]:
         return []
     level = median(value)
     smooth = moving_median(value, 5 if n >= 100 else 3)
-    bar = level + max(height, BEYOND * robust_sigma(value))
+    bar = level + max(height, BEYOND * robust_sigma(smooth))
     first, last = stretches(_closed(smooth > bar, 5 if n >= 100 else 1))
     found = [(int(a), int(b) + 1) for a, b in zip(first, last, strict=True) if b - a + 1 >= FEWEST]
     if not 0 < len(found) <= MOST_STRETCHES:
@@ -89,7 +90,7 @@ def _closed(mask: Bools, most: int) -> Bools:
     first, last = stretches(~mask)
     filled = mask.copy()
     for a, b in zip(first, last, strict=True):
-        if 0 < a and b < len(mask) - 1 and b - a < most:
+        if a > 0 and b < len(mask) - 1 and b - a < most:
             filled[a : b + 1] = True
     return filled
 
@@ -112,8 +113,8 @@ def steady_climb(value: Floats) -> int | None:
     """Index from which the floor of a positive series climbs in every part of it and to its end; None where it does
     not. A floor is the lower quartile of a stretch, which bursts do not move."""
     n = len(value)
-    if n < CLIMB_POINTS:
-        return None
+    if n < EIGHTHS_POINTS:
+        return 0 if n >= CLIMB_POINTS and _in_order(value) else None
     eighths = np.array([np.quantile(part, 0.25) for part in np.array_split(value, 8)])
     gains = np.diff(eighths.reshape(4, 2).mean(axis=1))
     if np.mean(np.diff(eighths) > 0) < IN_ORDER or gains.min() <= EACH_GAIN * gains.mean():
@@ -123,3 +124,11 @@ def steady_climb(value: Floats) -> int | None:
     bend = knee(floor)
     before, since = (floor[bend] - floor[0]) / max(bend, 1), (floor[-1] - floor[bend]) / max(len(floor) - bend, 1)
     return bend * size if bend >= 3 and before < since / 2 else 0
+
+
+def _in_order(value: Floats) -> bool:
+    """Whether few points climb one by one, in the later half no less than a third of what the earlier brings."""
+    n = len(value)
+    order = np.sign(value[None, :] - value[:, None])[np.triu_indices(n, 1)]
+    first, middle, last = (median(part) for part in np.array_split(value, 3))
+    return bool(order.mean() >= ALL_IN_ORDER and last - middle > (middle - first) / 3)
