@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from factories import make_signals
+from factories import make_curve, make_signals
 
 from trainforensics.model import Axis
-from trainforensics.signals.epochs import epoch_length, passes
+from trainforensics.signals.epochs import epoch_length, length_since, passes
 
 
 def test_as_logged_or_as_the_axis_counts() -> None:
@@ -20,3 +20,15 @@ def test_as_logged_or_as_the_axis_counts() -> None:
     assert passes(counted, 100) == 0.25
     logged = make_signals({"train_loss": np.ones(10), "epoch": np.linspace(0.1, 1, 10)})
     assert passes(logged, 5) == 0.5
+
+
+def test_an_axis_that_jumps_tells_epochs_of_another_length() -> None:
+    jumped = make_curve(
+        np.ones(80), step=np.concatenate([np.arange(0, 1800, 45), np.arange(4 * 715, 8 * 715, 71)[:40]])
+    )
+    signals = replace(make_signals([jumped]), axis=Axis("epoch x 450 + iteration", "step"))
+    assert length_since(signals, jumped, 4 * 715) == 715
+    assert length_since(signals, jumped, 900) is None
+    assert length_since(replace(signals, axis=Axis("step", "step")), jumped, 4 * 715) is None
+    left_out = make_curve(np.ones(80), step=np.concatenate([np.arange(0, 1800, 45), np.arange(3600, 5400, 45)]))
+    assert length_since(signals, left_out, 3600 + 45) is None

@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 import re
 
+import numpy as np
+
+from trainforensics.signals.curve import Curve
 from trainforensics.signals.evaluations import usable
 from trainforensics.signals.run import Signals
 
 ROUNDED = 0.02  # logged epochs are rounded
 SLACK = 0.01  # of the run, by which the border of an equal part is known
+JUMP = 4  # usual distances of steps; less is a row left out
 PARTS = (2, 3, 4, 5)
 
 _LENGTH = re.compile(r"epoch x (\d+)")  # an axis made of epochs and iterations tells how long an epoch is
@@ -19,6 +23,23 @@ def epoch_length(signals: Signals) -> int | None:
     """Steps of an epoch where the axis of the run is made of epochs and iterations."""
     found = _LENGTH.match(signals.axis.name)
     return int(found[1]) if found is not None else None
+
+
+def length_since(signals: Signals, curve: Curve, step: int) -> int | None:
+    """Steps of an epoch from `step` on, where the log shows another length before it; None where it does not.
+
+    On an axis of epochs and iterations a new length places all epochs anew: the axis jumps from a multiple of the old
+    length to the same multiple of the new one.
+    """
+    before, at = epoch_length(signals), int(np.searchsorted(curve.step, step))
+    if before is None or not 0 < at < len(curve):
+        return None
+    last, first = int(curve.step[at - 1]), int(curve.step[at])
+    count = round((last + curve.cadence / 2) / before)
+    if count < 1 or abs(last + 1 - count * before) > curve.cadence or first % count:
+        return None
+    since = first // count
+    return since if since != before and abs(first - last) > JUMP * curve.cadence else None
 
 
 def passes(signals: Signals, step: int) -> float | None:

@@ -10,7 +10,8 @@ from trainforensics.signals.curve import Curve, Floats
 from trainforensics.signals.departure import knee
 from trainforensics.signals.noise import medians, resolution, robust_sigma
 
-MIN_POINTS = 40
+MIN_POINTS, FEWEST_POINTS = 40, 6  # of a log of steps, and of one row an epoch
+ALIKE_GAINS, GROWN = 3.0, 1.5  # times the usual gain, either way; growth over so few points
 START_SHARE = 0.05  # of a process life: allocators and caches fill
 BLOCKS, FEWEST_BLOCKS = 40, 8
 QUARTERS_RISE = 0.2  # of the mean quarter's gain that each quarter must bring
@@ -47,7 +48,7 @@ def growth(curve: Curve) -> Growth | None:
 def _growth(curve: Curve) -> Growth | None:
     n = len(curve)
     if n < MIN_POINTS:
-        return None
+        return _growth_of_few(curve)
     start = int(START_SHARE * n)
     size = max(1, (n - start) // BLOCKS)
     count = (n - start) // size
@@ -63,6 +64,25 @@ def _growth(curve: Curve) -> Growth | None:
             onset = start + _onset(curve.value[start:], first * size, size) if first else 0
             return _described(curve, onset, noise)
     return None
+
+
+def _growth_of_few(curve: Curve) -> Growth | None:
+    """A climb over a handful of points, an epoch each: every one brings a like gain, and the later ones no less.
+
+    Where memory only wanders, n points are in order by chance once in n! times; what fills brings ever less.
+    """
+    value, n = curve.value, len(curve)
+    if n < FEWEST_POINTS or value[-1] < GROWN * value[0]:
+        return None
+    gains = np.diff(value)
+    usual = float(np.median(gains))
+    if usual <= 0 or gains.min() * ALIKE_GAINS < usual or gains.max() > ALIKE_GAINS * usual:
+        return None
+    half = len(gains) // 2
+    if gains[-half:].mean() < LATER_HALF * gains[:half].mean():
+        return None
+    steps = int(curve.step[-1] - curve.step[0])
+    return Growth(curve, 0, float(value[0]), float(value[-1]), float(value[-1] - value[0]) / max(1, steps), 0.0)
 
 
 def _rests(floor: Floats, bend: int) -> bool:

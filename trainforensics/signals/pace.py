@@ -13,22 +13,29 @@ from trainforensics.signals.curve import Curve, Floats, Ints
 from trainforensics.signals.departure import knee
 from trainforensics.signals.excursions import excursions
 from trainforensics.signals.measure import Excursion
-from trainforensics.signals.noise import medians, robust_sigma
+from trainforensics.signals.noise import medians, printed_grid, robust_sigma
+from trainforensics.signals.regimes import high_stretches, lasting_step_up, steady_climb
 from trainforensics.signals.run import Signals
 from trainforensics.signals.stretches import at_steps, stretches
 
 Basis = Literal["rate", "duration", "clock"]
-MIN_POINTS = 40
+MIN_POINTS, FEWEST_POINTS = 40, 10  # of a log of steps, and of one of epochs or longer
 START_SHARE, START_POINTS = 0.02, 5  # of the log: compilation and caches
 ALIKE = 0.4  # of the highest tooth of a saw that each must climb
 UNEVEN = 0.15  # of a tooth by which their lengths may differ
 CLIMBED = 0.2  # of its fall that a tooth climbs between its outer thirds; a flat course does not
 FEWEST_SLOW, COSTLY = 5, 0.2  # points, no pause; time lost in that of all of the log at its usual pace
 LASTING_SHARE, LASTING_POINTS = 0.1, 20  # of the log, and points, for a slow stretch that ended
+HIGH, COSTLY_STRETCH = float(np.log(1.3)), 0.1  # of a stretch above all else: its logarithm, and time lost as above
+TELLING = 1.5  # units of the last printed digit; 3 frames a second and 2 may be 3.0 and 2.9
 WALL_TIME = "wall time per step"  # name of the series that the time stamps make
 RESETS = 0.05  # share of falls at which a clock may start anew (each epoch)
 _CLOCK = re.compile(
     r"(^|[/_. ])(elapsed(_time|_seconds|_s)?|time_elapsed|wall(_?time|_?clock)?|train_wall)$", re.IGNORECASE
+)
+_UNIT = "(epoch|iter|it|step|batch)"
+_PER_UNIT = re.compile(
+    rf"(^|[^a-z])(epoch[ _](time|duration|secs|seconds)|(s|secs?|seconds|ms|time)([ _]per[ _]|/){_UNIT})", re.IGNORECASE
 )
 BULK = 0.1  # share of clock differences next to nothing above which rows were written in bulk
 
@@ -62,23 +69,26 @@ class Slowdown:
 def paces(signals: Signals) -> tuple[Pace, ...]:
     """Every way in which the run's log tells its pace, the best first: rates, durations, the wall clock."""
     found = []
-    for role in ("tokens_per_sec", "mfu"):
+    for role in ("tokens_per_sec", "step_time", "mfu"):  # the last is often a running mean
         curve = _momentary(signals, role)
-        if curve is not None and (usable := _positive(curve)) is not None:
+        if curve is None or (usable := _positive(curve)) is None:
+            continue
+        if role == "step_time":
+            found.append(Pace(_with(usable, np.log(usable.value) - _work(signals, usable)), usable, "duration"))
+        else:
             found.append(Pace(_with(usable, -np.log(usable.value)), usable, "rate"))
-    curve = _momentary(signals, "step_time")
-    if curve is not None and (usable := _positive(curve)) is not None:
-        found.append(Pace(_with(usable, np.log(usable.value) - _work(signals, usable)), usable, "duration"))
-    clock = None if found else clock_durations(signals) or _logged_clock(signals)
+    clock = None if found else clock_durations(signals) or _logged_clock_durations(signals)
     if clock is not None:
         found.append(Pace(_with(clock, np.log(clock.value) - _work(signals, clock)), clock, "clock"))
     return tuple(found)
 
 
 def accumulates(curve: Curve) -> bool:
-    """Whether a series hardly ever falls within a process life and mostly rises: a clock or a counter, whatever its
-    name. What is measured anew at each step falls as often as it rises."""
+    """Whether a series hardly ever falls within a process life and mostly rises: a clock or a counter. What is measured
+    anew at each step falls as often as it rises, unless it grows all along; then its name must say what it is of."""
     curve = curve.only_finite()
+    if _PER_UNIT.search(curve.name):
+        return False
     moves = np.diff(curve.value)[np.diff(curve.segment) == 0]
     return len(moves) >= 5 and float(np.mean(moves < 0)) <= RESETS and float(np.mean(moves > 0)) >= 0.5
 
@@ -91,22 +101,29 @@ def _momentary(signals: Signals, role: str) -> Curve | None:
     return next((c for c in signals.curves(role) if c.series.rank is None and not accumulates(c)), None)
 
 
-def _logged_clock(signals: Signals) -> Curve | None:
-    """Seconds per step from a logged clock (seconds since the start), of which a fraction of a second tells."""
+def logged_clock(signals: Signals) -> Curve | None:
+    """The logged seconds since the start, of which a fraction of a second tells; None where there are none."""
     clocks = (*signals.curves("step_time"), *(c for c in signals.unmapped if _CLOCK.search(c.name)))
     for curve in (c.only_finite() for c in clocks if c.series.rank is None):
         counts = curve.series.role is not None and bool(np.all(curve.value % 1 == 0))
-        if counts or not accumulates(curve):
-            continue
-        seconds, steps = np.diff(curve.value), np.diff(curve.step)
-        later = np.flatnonzero((np.diff(curve.segment) == 0) & (seconds > 0) & (steps > 0)) + 1
-        return _positive(_with(curve.take(later), seconds[later - 1] / steps[later - 1]))
+        if not counts and accumulates(curve):
+            return curve
     return None
+
+
+def _logged_clock_durations(signals: Signals) -> Curve | None:
+    """Seconds per step from a logged clock."""
+    curve = logged_clock(signals)
+    if curve is None:
+        return None
+    seconds, steps = np.diff(curve.value), np.diff(curve.step)
+    later = np.flatnonzero((np.diff(curve.segment) == 0) & (seconds > 0) & (steps > 0)) + 1
+    return _positive(_with(curve.take(later), seconds[later - 1] / steps[later - 1]))
 
 
 def _positive(curve: Curve) -> Curve | None:
     curve = curve.take(curve.finite & (curve.value > 0))
-    return curve if len(curve) >= MIN_POINTS else None
+    return curve if len(curve) >= FEWEST_POINTS else None
 
 
 def _with(curve: Curve, value: Floats) -> Curve:
@@ -147,19 +164,78 @@ def clock_durations(signals: Signals) -> Curve | None:
 def slowdowns(pace: Pace) -> tuple[Slowdown, ...]:
     """Where the time per unit of work left its noise upwards for long; start-up set aside."""
     n = len(pace.curve)
-    settled = max(START_POINTS, int(START_SHARE * n))
+    settled = _settled(n)
     curve = pace.curve.take(np.arange(n) >= settled)
-    found = []
-    for e in () if is_saw(curve.value) else excursions(curve):
-        to_end = not e.returned
-        long = (len(curve) if to_end else e.end) - e.onset
-        if long < FEWEST_SLOW:
-            continue
-        slow = _slowdown(pace, curve, e, settled, to_end)
-        lasting = long >= (LASTING_POINTS if to_end else max(LASTING_POINTS, int(LASTING_SHARE * n)))
-        if lasting or long * (slow.factor - 1) >= COSTLY * n:
+    if is_saw(curve.value):
+        return ()
+    climb = _climb(pace, curve.value, settled)
+    found = [] if climb is not None else _levels(pace, curve.value, settled)
+    for slow in (*(_of_excursion(pace, curve, e, settled) for e in excursions(curve)), climb):
+        if slow is not None and not any(known.onset <= slow.end and slow.onset <= known.end for known in found):
             found.append(slow)
-    return tuple(found)
+    grid = printed_grid(pace.logged.value)
+    told = (slow for slow in found if abs(slow.since - slow.before) >= TELLING * grid)
+    return tuple(sorted(told, key=lambda slow: slow.onset))
+
+
+def _settled(n: int) -> int:
+    """Points at the start that are left out."""
+    return max(START_POINTS, int(START_SHARE * n)) if n >= MIN_POINTS else max(1, n // 8)
+
+
+def _of_excursion(pace: Pace, curve: Curve, e: Excursion, settled: int) -> Slowdown | None:
+    """An excursion that lasts, or takes much of the time of the log."""
+    n, to_end = len(pace.curve), not e.returned
+    long = (len(curve) if to_end else e.end) - e.onset
+    if long < FEWEST_SLOW:
+        return None
+    slow = _slowdown(pace, curve, e, settled, to_end)
+    least = min(LASTING_POINTS, n // 4)
+    lasting = long >= (least if to_end else max(least, int(LASTING_SHARE * n)))
+    return slow if lasting or long * (slow.factor - 1) >= COSTLY * n else None
+
+
+def _levels(pace: Pace, value: Floats, settled: int) -> list[Slowdown]:
+    """Levels that nearly no other point reaches: one kept to the end, and stretches that take much of the time."""
+    n = len(value)
+    at = lasting_step_up(value)
+    if at is not None and n - at >= min(LASTING_POINTS, n // 4):
+        return [_level(pace, value, at, n, settled)]
+    found = [_level(pace, value, first, stop, settled) for first, stop in high_stretches(value, HIGH)]
+    return [slow for slow in found if (slow.end - slow.onset + 1) * (slow.factor - 1) >= COSTLY_STRETCH * n]
+
+
+def _climb(pace: Pace, value: Floats, settled: int) -> Slowdown | None:
+    """A climb of the floor to the end, by its first and last eighth; None where there is none to speak of."""
+    start = steady_climb(np.exp(value - np.median(value)))
+    if start is None:
+        return None
+    width = max(START_POINTS, (len(value) - start) // 8)
+    first, last = slice(start, start + width), slice(len(value) - width, None)
+    lift = float(np.median(value[last]) - np.median(value[first]))
+    if lift < HIGH:
+        return None
+    logged = pace.logged.value[settled:]
+    before, since = float(np.median(logged[first])), float(np.median(logged[last]))
+    z = lift / _noise(pace, np.diff(value) / np.sqrt(2))
+    end = len(value) - 1 + settled
+    return Slowdown(start + settled, end, float(np.exp(lift)), z, before, since, lasting=True, gradual=True)
+
+
+def _noise(pace: Pace, value: Floats) -> float:
+    """Width of logarithms, no less than rounding makes it."""
+    return max(robust_sigma(value), printed_grid(pace.logged.value) / float(np.median(pace.logged.value)) / 2, 1e-3)
+
+
+def _level(pace: Pace, value: Floats, first: int, stop: int, settled: int) -> Slowdown:
+    """A level in [first, stop) against all other points."""
+    others = np.ones(len(value), dtype=bool)
+    others[first:stop] = False
+    lift = float(np.median(value[first:stop]) - np.median(value[others]))
+    logged = pace.logged.value[settled:]
+    before, since = float(np.median(logged[others])), float(np.median(logged[first:stop]))
+    z, lasting = lift / _noise(pace, value[others]), stop == len(value)
+    return Slowdown(first + settled, stop - 1 + settled, float(np.exp(lift)), z, before, since, lasting, gradual=False)
 
 
 def is_saw(value: Floats) -> bool:

@@ -110,3 +110,38 @@ def test_a_pause_that_takes_a_fifth_of_a_short_log() -> None:
         late = time + np.where(np.arange(200) >= 123, seconds, 0.0)
         outcome = hang.detect(make_signals([make_curve(np.ones(200), time=late)]), PARAMS)
         assert len(outcome.findings if isinstance(outcome, Fired) else ()) == told
+
+
+def clock(pause: int | None, seconds: float = 380.0, n: int = 26, seed: int = 0, first: int = 31) -> object:
+    """Iterations of 80 s by a logged clock, one of which takes longer."""
+    gaps = 80 * np.exp(0.02 * np.random.default_rng(seed).standard_normal(n))
+    if pause is not None:
+        gaps[pause] = seconds
+    step = 256 * np.arange(first, first + n)
+    return make_signals([make_curve(2000 + np.cumsum(gaps), None, name="time/time_elapsed", step=step)])
+
+
+@pytest.mark.parametrize("pause", [5, 11, 18])
+def test_a_lone_pause_by_a_logged_clock(pause: int) -> None:
+    outcome = hang.detect(clock(pause), PARAMS)
+    assert isinstance(outcome, Fired)
+    assert outcome.findings[0].onset_step == 256 * (31 + pause)
+
+
+def test_ordinary_iterations_by_a_logged_clock() -> None:
+    for seed in range(20):
+        assert isinstance(hang.detect(clock(None, seed=seed), PARAMS), Clear), seed
+        assert isinstance(hang.detect(clock(18, seconds=200, seed=seed), PARAMS), Clear), seed
+
+
+def test_what_may_recur_beyond_a_short_log_is_no_hang() -> None:
+    """An evaluation every 50 iterations, of which the log holds one."""
+    assert isinstance(hang.detect(clock(19), PARAMS), Clear)
+    assert isinstance(hang.detect(clock(20), PARAMS), Clear)
+
+
+def test_several_long_iterations_are_ordinary() -> None:
+    gaps = np.full(40, 80.0)
+    gaps[[7, 18, 31]] = [700, 230, 210]
+    signals = make_signals([make_curve(np.cumsum(gaps), None, name="elapsed_time")])
+    assert isinstance(hang.detect(signals, PARAMS), Clear)

@@ -77,7 +77,7 @@ def test_growth_that_follows_the_batch_is_quiet() -> None:
 
 
 def test_too_short() -> None:
-    assert isinstance(judge(np.arange(10.0)), NotApplicable)
+    assert isinstance(judge(np.arange(5.0)), NotApplicable)
 
 
 def test_a_leak_in_whole_units() -> None:
@@ -94,3 +94,30 @@ def test_memory_that_fills_ever_slower_is_quiet(seed: int, decimals: int) -> Non
     assert isinstance(judge(np.round(filling, decimals)), Clear)
     leaking = 40 + 20 * np.arange(N) / N + wobble(seed, 0.3 if decimals else 0.01)
     assert isinstance(judge(np.round(leaking, decimals)), Fired)
+
+
+@pytest.mark.parametrize("n", [7, 10, 25])
+def test_one_row_an_epoch(n: int) -> None:
+    random = np.random.default_rng(n)
+    grown = 700 + np.cumsum(6200 + 150 * random.standard_normal(n))
+    outcome = memory_growth.detect(make_signals({"host_memory": grown}), PARAMS)
+    assert isinstance(outcome, Fired)
+    assert outcome.findings[0].onset_step == 1
+
+
+FEW = {
+    "level": lambda r, n: 5000 + 20 * r.standard_normal(n),
+    "peaks so far": lambda r, n: np.maximum.accumulate(5000 * np.exp(0.3 * r.standard_normal(n))),
+    "fills": lambda r, n: 9000 - 8000 * np.exp(-np.arange(n) / (n / 6)) + 20 * r.standard_normal(n),
+    "first epoch": lambda r, n: np.where(np.arange(n) == 0, 1100.0, 10387.0),
+    "one jump": lambda r, n: np.where(np.arange(n) < n // 2, 3000.0, 9000.0) + np.arange(n),
+    "a tenth": lambda r, n: np.linspace(5000, 5500, n) + r.standard_normal(n),
+}
+
+
+@pytest.mark.parametrize("nature", FEW)
+def test_few_points_of_ordinary_memory(nature: str) -> None:
+    for n in (6, 10, 25):
+        for seed in range(20):
+            value = FEW[nature](np.random.default_rng(seed), n)
+            assert not isinstance(memory_growth.detect(make_signals({"host_memory": value}), PARAMS), Fired), (n, seed)

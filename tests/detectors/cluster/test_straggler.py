@@ -76,3 +76,29 @@ def test_ordinary_differences(quiet: str) -> None:
 
 def test_without_ranks() -> None:
     assert isinstance(straggler.detect(make_signals({"step_time": times()[0]}), PARAMS), NotApplicable)
+
+
+def waiting(longer: float, ranks: int = 3, seed: int = 0) -> Outcome:
+    """Ranks that compute and then wait for the slowest; reducing takes 30 ms that all of them call waiting."""
+    random = np.random.default_rng(seed)
+    own = 25 * np.exp(0.15 * random.standard_normal((ranks, 200)))
+    own[2, 90:] += longer
+    step = own.max(axis=0) + 30 * np.exp(0.3 * random.standard_normal(200))
+    curves = [make_curve(row, "barrier_wait", name="allreduce_wait_ms", rank=k) for k, row in enumerate(step - own)]
+    curves += [make_curve(step, "step_time", name="step_ms", rank=k) for k in range(ranks)]
+    return straggler.detect(make_signals(curves), PARAMS)
+
+
+@pytest.mark.parametrize("ranks", [3, 4, 8])
+def test_a_rank_that_waits_less_by_a_share_of_each_step(ranks: int) -> None:
+    """Not half as long as the others: what is reduced takes most of the waiting."""
+    found = one(waiting(15, ranks))
+    assert found.scope.rank == 2
+    assert abs((found.onset_step or 0) - 91) <= 6
+    assert found.role == "barrier_wait"
+
+
+def test_ordinary_waits_are_quiet() -> None:
+    for seed in range(15):
+        assert isinstance(waiting(0, seed=seed), Clear), seed
+        assert isinstance(waiting(2, seed=seed), Clear), seed

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from factories import make_curve, make_signals
 
 from trainforensics.detectors.cluster import throughput_drop
-from trainforensics.model import Finding, Fired, NotApplicable, Outcome
+from trainforensics.model import Axis, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Signals
 
 PARAMS = {p.name: p.default for p in throughput_drop.META.params}
@@ -210,3 +212,121 @@ def test_loading_that_begins_to_take_a_share_of_each_step(name: str, told: int) 
     curves = [make_curve(step, "step_time", name="step_time_ms")]
     curves.append(make_curve(loading, "dataloader_time", name=name, series_id=1))
     assert len(alarms(judge(make_signals(curves)))) == told
+
+
+def healthy(nature: str, random: np.random.Generator, n: int) -> np.ndarray:
+    """Seconds per step, of about one, of a machine that nothing is wrong with."""
+    at, noise = np.arange(n), np.exp(0.03 * random.standard_normal(n))
+    swing = np.sin(2 * np.pi * (at / n * random.uniform(1.5, 5) + random.random()))
+    return (
+        noise
+        * {
+            "noise": lambda: 1.0,
+            "shared machine": lambda: np.exp(0.25 * random.standard_normal(n)),
+            "two loaders": lambda: np.where(random.random(n) < 0.3, 1.8, 1),
+            "slower by a tenth": lambda: np.linspace(1, 1.1, n),
+            "one of eight evaluates": lambda: np.where(at % 8 == 3, 2.5, 1),
+            "first epoch compiles": lambda: 1 + 6 * np.exp(-at / max(0.6, n / 100)),
+            "caches fill": lambda: 0.7 + 0.3 * np.exp(-at / (n / 8)),
+            "day and night": lambda: 1 + 0.13 * (swing > 0),
+            "rare pauses": lambda: np.where(random.random(n) < 0.02, random.uniform(2, 9, n), 1),
+            "short spells": lambda: np.where(at // max(2, n // 60) % 47 == 11, 1.7, 1),
+            "turns faster": lambda: np.where(at < random.integers(n // 4, 3 * n // 4), 1.6, 1),
+        }[nature]()
+    )
+
+
+NATURES = (
+    "noise, shared machine, two loaders, slower by a tenth, one of eight evaluates, first epoch compiles, caches fill, "
+    "day and night, rare pauses, short spells, turns faster"
+)
+
+
+@pytest.mark.parametrize("nature", NATURES.split(", "))
+def test_healthy_clocks(nature: str) -> None:
+    """A log in fifty may be told, whatever its length and however it tells its pace."""
+    told = []
+    for n in (12, 30, 120):
+        for seed in range(12):
+            seconds = healthy(nature, np.random.default_rng([seed, n]), n)
+            rate, duration = {"tokens_per_sec": 5e4 / seconds}, {"step_time": 2 * seconds}
+            clock = [make_curve(np.cumsum(30 * seconds), None, name="elapsed_time")]
+            told += [bool(alarms(judge(make_signals(curves)))) for curves in (rate, duration, clock)]
+    assert np.mean(told) <= 0.02
+
+
+@pytest.mark.parametrize("n", [12, 30, 60])
+@pytest.mark.parametrize("factor", [1.5, 2.5])
+def test_a_log_of_epochs_tells_a_step(n: int, factor: float) -> None:
+    seconds = 300 * np.exp(0.03 * np.random.default_rng(n).standard_normal(n))
+    seconds[n // 2 :] *= factor
+    (found,) = alarms(judge(make_signals([make_curve(seconds, "step_time", name="epoch time")])))
+    assert found.onset_step == n // 2 + 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_epochs_that_only_get_longer_are_no_clock(seed: int) -> None:
+    seconds = np.linspace(31, 60, 30) + 0.2 * np.random.default_rng(seed).standard_normal(30)
+    assert (np.diff(seconds) > 0).all()
+    curve = make_curve(seconds, "step_time", name="epoch time")
+    assert [f.recovery for f in alarms(judge(make_signals([curve])))] == ["unrecovered"]
+    assert not alarms(judge(make_signals([replace(curve, series=replace(curve.series, name="time"))])))
+
+
+def test_epochs_at_twice_their_time_by_a_logged_clock() -> None:
+    seconds = 6 * np.exp(0.04 * np.random.default_rng(3).standard_normal(36))
+    seconds[26:31] *= 2.2
+    clock = make_curve(np.cumsum(seconds), None, name="elapsed_time", step=600 * np.arange(1, 37))
+    (found,) = alarms(judge(make_signals([clock])))
+    assert (found.onset_step, found.end_step, found.recovery) == (600 * 27, 600 * 31, "recovered")
+
+
+def test_two_windows_of_a_long_log() -> None:
+    pace = 56 * np.exp(0.02 * np.random.default_rng(5).standard_normal(3000))
+    for first, stop in ((1000, 1200), (2100, 2250)):
+        pace[first:stop] /= 4 * np.exp(0.3 * np.random.default_rng(6).standard_normal(stop - first))
+    found = alarms(judge(make_signals({"tokens_per_sec": pace})))
+    assert [(f.onset_step, f.end_step) for f in found] == [(1001, 1200), (2101, 2250)]
+
+
+def test_a_step_above_a_wandering_pace() -> None:
+    """Half of the range that it wandered through before."""
+    random, n = np.random.default_rng(8), 100
+    wander = np.repeat(random.uniform(0.7, 1.1, n // 10), 10)
+    seconds = 12 * wander * np.exp(0.05 * random.standard_normal(n))
+    seconds[61:] *= 2.4
+    (found,) = alarms(judge(make_signals({"step_time": seconds})))
+    assert found.onset_step == 62
+
+
+def test_a_slope_from_the_first_step_on_under_bursts() -> None:
+    random, n = np.random.default_rng(9), 200
+    bursts = np.where(random.random(n) < 0.1, 1.6, 1)
+    seconds = np.linspace(0.011, 0.019, n) * bursts * np.exp(0.06 * random.standard_normal(n))
+    (found,) = alarms(judge(make_signals({"step_time": seconds})))
+    assert (found.onset_step or 0) < 40
+
+
+def test_rounded_rates_tell_no_small_change() -> None:
+    """Three frames a second and two may be 3.0 and 2.9."""
+    assert not alarms(judge(make_signals({"tokens_per_sec": np.where(np.arange(60) < 30, 3.0, 2.0)})))
+    assert alarms(judge(make_signals({"tokens_per_sec": np.where(np.arange(60) < 30, 9.0, 4.0)})))
+
+
+@pytest.mark.parametrize(("length", "told"), [(300, 0), (100, 1)])
+def test_epochs_of_another_length_are_other_work(length: int, told: int) -> None:
+    """An axis of epochs and iterations jumps where epochs turn longer: larger images come in smaller batches."""
+    steps = np.concatenate([np.arange(0, 1000, 5), np.arange(10 * length, 15 * length, 5)])
+    seconds = np.where(steps < 1000, 0.22, 0.3) * np.exp(0.02 * np.random.default_rng(2).standard_normal(len(steps)))
+    signals = make_signals([make_curve(seconds, "step_time", step=steps)])
+    signals = replace(signals, axis=Axis("epoch x 100 + iteration", "step"))
+    assert len(alarms(judge(signals))) == told
+
+
+def test_a_running_mean_of_utilisation_comes_last() -> None:
+    taken = np.where(np.arange(60) < 25, 1.5, 4.5) * np.exp(0.02 * np.random.default_rng(1).standard_normal(60))
+    mean = np.zeros(60)
+    for at, now in enumerate(0.2 / taken):
+        mean[at] = now if at == 0 else 0.9 * mean[at - 1] + 0.1 * now
+    (found,) = alarms(judge(make_signals({"mfu": mean, "step_time": taken})))
+    assert (found.series, found.onset_step) == ("step_time", 26)

@@ -11,14 +11,15 @@ Evidence:
     Length of the pause, the usual time between points, the longest regular pause, what the log says around it.
 
 False positives:
-    Pauses for evaluation and checkpoints recur and are alike. A restart is a pause too: at a border of process lives,
+    Pauses for evaluation and checkpoints recur and are alike; one at a round number of points, of which the log holds
+    no other, may be one of them. A restart is a pause too: at a border of process lives,
     next to a message of a restart, or between steps that checkpoints are usually saved at, it is left alone.
 
 Example:
     Between steps 618 and 619 nothing was logged for 25 min; a step takes 0.42 s and the longest regular pause is 3.8 s.
 
 Parameters:
-    times: the pause in usual times between points.
+    times: the pause in usual times between points. long_times: the same where points lie `long_points` and more apart.
     beyond: the pause in longest regular pauses.
     seconds: shortest pause. silent: shortest silence before a kill.
 """
@@ -36,10 +37,13 @@ from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Event, Evidence, Finding, Fired, NotApplicable, Outcome, Scope
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.curve import Floats
+from trainforensics.signals.pace import logged_clock
 from trainforensics.signals.restarts import restarts
 from trainforensics.signals.task import planned_steps
 
-MIN_POINTS = 30
+MIN_POINTS, FEWEST_POINTS = 30, 16  # of a log of steps, and of one whose points take long
+LONG = 30.0  # seconds between points that hold many steps
+ORDINARY = 2.0  # usual times between points; where others come to more, long ones are ordinary
 MOST = 3  # pauses that may count as lone
 TIMEOUTS = frozenset({"nccl-timeout", "hang"})
 KILLED = frozenset({"preemption", "node-lost"})
@@ -55,6 +59,8 @@ META = Meta(
         Param("seconds", 60.0, "shorter pauses cost nothing and are made by any scheduler"),
         Param("share", 0.2, "of the time of a short log, which a pause must take instead"),
         Param("shortest", 10.0, "seconds of such a pause; compilation and caches take as long"),
+        Param("long_points", LONG, "seconds from point to point from which a point holds many steps"),
+        Param("long_times", 3.0, "the pause in usual times between such points, and in longest other ones"),
     ),
 )
 
@@ -73,13 +79,16 @@ def detect(signals: Signals, params: Params) -> Outcome:
 
 
 def _timed(signals: Signals) -> Curve | None:
-    """A curve with wall times; where no point has one, durations in seconds, added up."""
+    """A curve with wall times; where no point has one, a logged clock, or durations in seconds, added up."""
     loss = signals.curve("train_loss")
     for curve in (loss, max(signals.every_curve(), key=len, default=None)):
         if curve is not None:
             timed = curve.take(np.isfinite(curve.time))
-            if len(timed) >= MIN_POINTS:
+            if len(timed) >= MIN_POINTS or (len(timed) >= FEWEST_POINTS and np.median(np.diff(timed.time)) >= LONG):
                 return timed
+    clock = logged_clock(signals)
+    if clock is not None and len(clock) >= FEWEST_POINTS:
+        return replace(clock, time=clock.value, superseded=None)
     taken = signals.curve("step_time")
     if taken is None or len(taken := taken.only_finite()) < MIN_POINTS or not _SECONDS.search(taken.name):
         return None
@@ -89,15 +98,29 @@ def _timed(signals: Signals) -> Curve | None:
 def _pauses(signals: Signals, curve: Curve, params: Params) -> list[Finding]:
     seconds = np.diff(curve.time)
     usual = float(np.median(seconds))
-    costly = min(params["seconds"], max(params["share"] * float(seconds.sum()), params["shortest"]))
-    long = np.flatnonzero(seconds > max(params["times"] * usual, costly))
-    if usual <= 0 or not len(long):
+    if usual <= 0:
         return []
     order = np.sort(seconds)[::-1]
-    lone = [i for i in long if seconds[i] > params["beyond"] * _longest_regular(order)]
+    regular = _longest_regular(order)
+    costly = min(params["seconds"], max(params["share"] * float(seconds.sum()), params["shortest"]))
+    lone = np.flatnonzero((seconds > max(params["times"] * usual, costly)) & (seconds > params["beyond"] * regular))
+    if not len(lone) and usual >= params["long_points"] and order[1] < ORDINARY * usual:
+        lone = np.flatnonzero(seconds > params["long_times"] * max(usual, float(order[1])))
+        lone = lone[[not _chore(curve, int(i)) for i in lone]]
     rest = float(order[len(lone)]) if len(lone) < len(order) else usual
     told = [i for i in lone if not _restarted(signals, curve, int(i))]
     return [_finding(curve, int(i), float(seconds[i]), usual, rest) for i in told]
+
+
+def _chore(curve: Curve, at: int) -> bool:
+    """Whether the pause after a point may recur beyond the log: at a round number of points from the start of the run
+    of which the log holds no other, as evaluations every 50 epochs are."""
+    count = np.round(curve.step / curve.cadence).astype(np.int64)
+    near = (int(count[at]), int(count[at + 1]))
+    return any(
+        any(n % period == 0 for n in near) and int(count[-1]) // period - (int(count[0]) - 1) // period <= 1
+        for period in (5, 10, 20, 25, 50, 100, 200, 250, 500, 1000)
+    )
 
 
 def _silence(signals: Signals, curve: Curve, params: Params) -> list[Finding]:

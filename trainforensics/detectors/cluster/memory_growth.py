@@ -2,7 +2,8 @@
 
 What it detects:
     GPU or host memory whose floor rises steadily from some step to the end of the process life, in every part of it and
-    not ever slower.
+    not ever slower. Over a handful of points, as of one an epoch, each must bring a like share of a growth by half and
+    more.
 
 Why it matters:
     It ends in an out-of-memory error, usually at night. A slope today is a step number at which the run will die.
@@ -33,7 +34,7 @@ from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome, Scope
 from trainforensics.signals import Signals
-from trainforensics.signals.memory import MIN_POINTS, Growth, growth
+from trainforensics.signals.memory import FEWEST_POINTS, Growth, growth
 from trainforensics.signals.stretches import at_steps
 
 META = Meta(
@@ -54,7 +55,7 @@ _PERCENT = re.compile(r"percent|pct|%|util", re.I)
 def detect(signals: Signals, params: Params) -> Outcome:
     """Report the series that grew most of each sort of memory."""
     curves = [(r, c) for r in ("gpu_memory", "host_memory") for c in signals.curves(r)]
-    if all(len(curve) < MIN_POINTS for _, curve in curves):
+    if all(len(curve) < FEWEST_POINTS for _, curve in curves):
         return NotApplicable("too few points of memory", "device and host memory every few steps")
     found = []
     for role, share in (("gpu_memory", params["device_share"]), ("host_memory", params["host_share"])):
@@ -82,9 +83,10 @@ def _follows_data(signals: Signals, grown: Growth) -> bool:
 
 def _finding(signals: Signals, grown: Growth, series: int) -> Finding:
     curve, onset = grown.curve, int(grown.curve.step[grown.onset])
+    unit, pace = ("epoch", grown.per_step) if signals.axis.unit == "epoch" else ("1,000 steps", 1000 * grown.per_step)
     text = (
         f"From step {onset} on {curve.name} climbs without bound, from {grown.before:.4g} to {grown.now:.4g}, by "
-        f"{1000 * grown.per_step:.3g} per 1,000 steps"
+        f"{pace:.3g} per {unit}"
     )
     rows = [Evidence(curve.name, int(curve.step[-1]), grown.now, grown.before, "level now against before the climb")]
     limit = _limit(signals, curve.name, grown.now)

@@ -3,7 +3,7 @@
 What it detects:
     A rank whose step time (or data loading time) stays above the other ranks', or whose tokens per second stay below,
     by a tenth or more and beyond what all ranks ordinarily do. Where ranks wait for one another, the one that waits
-    far less than the others.
+    far less than the others, or less by a tenth of each step.
 
 Why it matters:
     Synchronous training runs at the pace of its slowest rank: one hot or badly connected device costs all of them.
@@ -35,7 +35,7 @@ from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome, Scope
 from trainforensics.signals import Matrix, Signals
 from trainforensics.signals.ranks import MIN_POINTS, RankDeparture, rank_departures
-from trainforensics.signals.stretches import middle
+from trainforensics.signals.stretches import at_steps, middle
 
 # role -> sign of the departure that means slow
 ROLES = {"step_time": 1.0, "dataloader_time": 1.0, "tokens_per_sec": -1.0, "barrier_wait": -1.0}
@@ -62,7 +62,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
         if len(matrix.rows) < 3 and role != "step_time":
             continue
         for left in rank_departures(np.log(np.where(matrix.value > 0, matrix.value, np.nan))):
-            if _slow(role, left, params):
+            if _slow(role, left, params) or (role == "barrier_wait" and _costs(signals, matrix, left, params)):
                 found.setdefault(matrix.rows[left.row].rank, _finding(signals, role, matrix, left))
     return Fired(tuple(found.values())) if found else Clear()
 
@@ -72,6 +72,19 @@ def _slow(role: str, left: RankDeparture, params: Params) -> bool:
     if role == "barrier_wait":
         return by > -math.log(params["waits_less"])
     return by > math.log1p(params["from_start_slower" if left.from_start else "slower"])
+
+
+def _costs(signals: Signals, matrix: Matrix, left: RankDeparture, params: Params) -> bool:
+    """Whether what a rank waits less than the others is a share of each step: that much longer it computes itself."""
+    whole, window = signals.curve("step_time"), slice(left.first, left.last + 1)
+    if whole is None or left.size >= 0:
+        return False
+    waits = matrix.value[:, window]
+    longer = np.nanmedian(np.delete(waits, left.row, axis=0), axis=0) - waits[left.row]
+    share = longer / at_steps(whole, matrix.step[window])
+    if middle(waits.ravel()) >= middle(whole.value):  # in other units, or no part of the step
+        return False
+    return middle(share) > params["from_start_slower" if left.from_start else "slower"]
 
 
 def _finding(signals: Signals, role: str, matrix: Matrix, left: RankDeparture) -> Finding:

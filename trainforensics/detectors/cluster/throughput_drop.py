@@ -25,7 +25,8 @@ Example:
 Parameters:
     slower: factor of the time per unit of work that counts.
     clock_slower: the same by the wall clock alone, which also holds the pauses of whatever shares the machine: a
-        remark (low), and an alarm only from a factor of `clock_alarm` on and for steps of `clock_seconds` or more.
+        remark (low), and an alarm only from a factor of `clock_alarm` on and for steps of `clock_seconds` or more, or
+        points `clock_points` apart, by which a clock that is otherwise steady is believed for less.
     waiting: growth of the share of each step that loading of data takes.
     padded: growth of the share of padding that makes a slowdown a waste instead of other work.
     idle: median GPU utilisation in percent below which a remark is made.
@@ -41,6 +42,7 @@ from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Curve, Signals
+from trainforensics.signals.epochs import length_since
 from trainforensics.signals.pace import MIN_POINTS, Pace, Slowdown, paces, slowdowns
 from trainforensics.signals.steps import lasting_steps
 from trainforensics.signals.stretches import at_steps
@@ -54,6 +56,7 @@ META = Meta(
         Param("clock_slower", 1.8, "wall times of a healthy log on a shared machine drift by half"),
         Param("clock_alarm", 2.5, "steps of milliseconds on a busy machine slow down to half their pace and more"),
         Param("clock_seconds", 0.2, "shorter steps are at the mercy of whatever else the machine does"),
+        Param("clock_points", 2.0, "seconds between points that hold many short steps; what disturbs one evens out"),
         Param("waiting", 0.2, "share of a step by which waiting for data grows; below, other things decide the pace"),
         Param("padded", 0.2, "more of the batch that is padding; sorting by length moves it by less"),
         Param("idle", 30.0, "practitioners look for a bottleneck outside the device below a third"),
@@ -63,6 +66,7 @@ _LENGTH = re.compile(
     r"(^|[/_. ])(len|lens|length|lengths|n?_?frames|n?_?tokens|seqlen|resolution)([/_. ]|$)", re.IGNORECASE
 )
 _MILLISECONDS = re.compile(r"(^|[^a-z])(ms|msec|millis|milliseconds)([^a-z]|$)")
+STEADY = 2.0  # times the range of all other points, in logarithms
 EXPLAINING = ("batch_size", "seq_len", "world_size", "gradient_accumulation")
 
 
@@ -84,8 +88,16 @@ def detect(signals: Signals, params: Params) -> Outcome:
 
 
 def _doubtful(pace: Pace, slow: Slowdown, params: Params) -> bool:
-    quick = slow.before < params["clock_seconds"]
-    return pace.basis == "clock" and (quick or slow.factor < params["clock_alarm"])
+    """Whether a slowdown by the wall clock may be the machine's: short steps, or a factor that it reaches by itself."""
+    if pace.basis != "clock":
+        return False
+    seconds = slow.before * pace.curve.cadence
+    quick = slow.before < params["clock_seconds"] and seconds < params["clock_points"]
+    others = np.ones(len(pace.curve), dtype=bool)
+    others[slow.onset : slow.end + 1] = False
+    low, high = np.quantile(pace.curve.value[others], (0.1, 0.9))
+    steady = seconds >= params["clock_points"] and high - low < np.log(slow.factor) / STEADY
+    return quick or (slow.factor < params["clock_alarm"] and not steady)
 
 
 def _finding(signals: Signals, pace: Pace, slow: Slowdown, known: tuple[Pace, ...], params: Params) -> Finding:
@@ -99,7 +111,7 @@ def _finding(signals: Signals, pace: Pace, slow: Slowdown, known: tuple[Pace, ..
     )
     agree = [p.logged.name for p in known if p is not pace and _agrees(p, onset, end)]
     padded = _padded(signals, onset, end, params["padded"])
-    why = "" if padded else _explained(signals, onset, end, pace.curve.cadence)
+    why = "" if padded else _explained(signals, onset, end, pace.curve.cadence) or _other_epochs(signals, pace, onset)
     how = f"drifts from {slow.before:.4g} to {slow.since:.4g}"
     if not slow.gradual:
         how = f"is {slow.since:.4g} instead of {slow.before:.4g}"
@@ -160,6 +172,12 @@ def _explained(signals: Signals, onset: int, end: int, cadence: int) -> str:
             if len(before) > 1 and len(since) and abs(np.median(since) / np.median(before) - 1) > 0.1:
                 return curve.name
     return ""
+
+
+def _other_epochs(signals: Signals, pace: Pace, onset: int) -> str:
+    """That epochs hold another number of steps since, as with other batches: nothing where they do not."""
+    length = length_since(signals, pace.logged, onset)
+    return f"the length of an epoch (now {length} steps)" if length is not None else ""
 
 
 def _padded(signals: Signals, onset: int, end: int, share: float) -> bool:
