@@ -286,3 +286,10 @@ def test_bursts_on_a_descent_whose_noise_shrinks_with_the_level(seed: int) -> No
     value = (1.9 + 14 * np.exp(-np.arange(400) / 35)) * np.exp(0.1 * rng.standard_normal(400))
     value[[71, 81]] *= 3
     assert {e.onset for e in excursions(make_curve(value))} >= {71, 81}
+
+
+def test_the_very_first_loss_hides_no_burst_of_a_short_log() -> None:
+    rng = np.random.default_rng(0)
+    value = 0.2 + 0.3 * np.exp(-np.arange(50) / 12) + 0.005 * rng.standard_normal(50)
+    value[0], value[14] = 44.0, 3.2
+    assert 14 in [e.onset for e in excursions(make_curve(value))]

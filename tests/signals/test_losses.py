@@ -210,3 +210,13 @@ def test_a_burst_that_others_took_longer_to_come_back_from() -> None:
     assert [event.lasting for event in events] == [False, False, False]
     alone = np.append(healthy(900)[:700], cut[700:])
     assert [event.lasting for event in loss_events(make_signals({"train_loss": alone}))] != [False]
+
+
+@pytest.mark.parametrize(("score", "told"), [(np.linspace(0.1, 0.8, 30), False), (np.full(30, 0.4), True)])
+def test_a_sum_that_grows_while_the_score_gets_better_is_no_divergence(score: np.ndarray, told: bool) -> None:
+    rng = np.random.default_rng(1)
+    loss = np.r_[41.0, 7000 + 400 * rng.standard_normal(59)]
+    step = np.arange(0, 6000, 100)
+    evaluated = make_curve(score, "val_metric", name="accuracy", step=step[::2], series_id=1)
+    events = loss_events(make_signals([make_curve(loss, step=step), evaluated]))
+    assert bool(events) is told

@@ -8,7 +8,13 @@ import numpy as np
 
 from trainforensics.model import Evidence, Finding, NotApplicable, Recovery
 from trainforensics.signals.curve import Curve, Floats
-from trainforensics.signals.evaluations import condense, earlier_wobble, sustained_rise, validation_curves
+from trainforensics.signals.evaluations import (
+    condense,
+    earlier_wobble,
+    higher_is_better,
+    sustained_rise,
+    validation_curves,
+)
 from trainforensics.signals.excursions import (
     MIN_POINTS,
     above_start,
@@ -42,6 +48,7 @@ STEP_POINTS = 2  # the same for a burst
 HABIT = 0.05  # share of all points: what one batch in twenty does all along is the nature of the data
 UNHABITUAL = 2.0  # times the usual height of such bursts
 MOST_ENDS = 32  # that a later life replaced and that are judged; a run with more restarts than that judges the highest
+GROWN = 1.2  # times the score before
 EVALUATIONS = 3  # before and after a step that tell whether validation shares it
 CURE = 1.3  # a learning rate back at up to this factor of one that the run knows is no news
 
@@ -127,6 +134,7 @@ def _loss_events(signals: Signals) -> tuple[LossEvent, ...]:
         return tuple(event for event in events if event.lasting)
     events = _unfinished(_without_habit(events, len(finite)), len(finite))
     judged = not is_distance(curve) and not rewarded(signals) and mean is None  # by how it stands to its start
+    judged = judged and not _score_grows(signals, int(curve.step[0]))
     leap = (leap_at_start(finite) or surge_at_start(finite)) if judged else None
     if leap is not None:
         events = [*_on(curve, (leap,)), *(e for e in events if e.excursion.onset > leap.peak)]
@@ -181,6 +189,8 @@ def _constructed(signals: Signals, curve: Curve, event: LossEvent) -> bool:
     if mean is not None and mean.begins(event.excursion.onset):
         return True
     if event.sudden and announced(signals, event.before_step - STEP_POINTS * curve.cadence, event.onset_step):
+        return True
+    if event.lasting and event.excursion.recovery != "diverging" and _score_grows(signals, event.before_step):
         return True
     if event.sudden and event.lasting and ends_dip(finite.value, event.excursion):
         return True
@@ -237,6 +247,20 @@ def ends_dip(value: Floats, e: Excursion) -> bool:
     fell = int(above[-1]) + 1
     sudden = bool(np.any(value[fell : fell + FEWEST_STAGE] < low))
     return sudden and fell > e.onset - fell and float(np.mean(value[:fell] > high)) > USUAL
+
+
+def _score_grows(signals: Signals, step: int) -> bool:
+    """Whether an evaluated score goes on to get better after a step, as no model gone astray makes it: the loss is then
+    a sum, of ever more or longer samples."""
+    for curve in validation_curves(signals, "val_metric"):
+        at = max(curve.at(step), 0)
+        last = curve.value[at + 1 :][-(len(curve) // 3) :]
+        if len(last) < EVALUATIONS or not higher_is_better(curve):
+            continue
+        before = float(curve.value[at])
+        if last.min() > before and float(np.median(last)) > GROWN * max(before, 0.0):
+            return True
+    return False
 
 
 def _validation_gains(signals: Signals, event: LossEvent) -> bool:

@@ -157,10 +157,11 @@ def _foot(climb: Floats, before: float, height: float) -> int:
 
 def _ordinary(height: float, shortly_before: Floats, before: float, skew: float, scale: int) -> bool:
     """Whether the stretch before is so stormy that such a height is nothing new in it, or the log so young that its
-    noise is not known yet and the height was reached already."""
+    noise is not known yet and the height was risen to already."""
     if not len(shortly_before):
         return False
-    if len(shortly_before) < WINDOW and before + height <= shortly_before.max():
+    risen = shortly_before[1:][np.diff(shortly_before) > 0]
+    if len(shortly_before) < WINDOW and len(risen) and before + height <= risen.max():
         return True
     storm = robust_sigma(shortly_before) * skew / np.sqrt(scale)
     return bool(height < ERUPTION * storm and height < TOWERING * (shortly_before.max() - before))

@@ -35,6 +35,7 @@ MIN_LIFE = 3  # bad points at the end of a process life that was started again
 SKIP_ROWS = 20  # a scaler's search or a short burst; longer is not a normal skip
 START_ROWS = 5  # a search for the loss scale that the log does not show
 PROBES = 10  # rows for each overflow that a scaler may find by growing its scale: windows are longer still
+MOVES = 0.8  # of the rows, at which a learning rate moves that is set anew with each update
 BY_CONSTRUCTION = 0.05  # share of points above which an auxiliary series is NaN by its making
 _NAN_MESSAGE = re.compile(r"\bloss\b.{0,30}\b(is|was|became|=|:)\s*['\"]?(nan|inf)", re.IGNORECASE)
 
@@ -461,6 +462,7 @@ def _own_faults(signals: Signals, curve: Curve, mask: Bools, losses: list[_Bad])
         kept &= ~((curve.step[first] >= start) & (curve.step[first] <= until))
     if scale is not None and scale.dynamic and len(first) * PROBES <= len(curve):
         kept &= ~((last == first) & np.isposinf(curve.value[first]))  # probes that fail between two rows
+    kept &= ~(short & _rate_waited(signals, curve, first))
     late = kept & (first > 0)
     if scale is None and at_growth(curve.step[first[late]], curve.cadence):
         kept &= ~(short & ((first == 0) | late))
@@ -475,6 +477,17 @@ def _own_faults(signals: Signals, curve: Curve, mask: Bools, losses: list[_Bad])
     np.add.at(shown, first[kept], 1)
     np.add.at(shown, last[kept] + 1, -1)
     return np.cumsum(shown[:-1]) > 0
+
+
+def _rate_waited(signals: Signals, curve: Curve, first: Ints) -> Bools:
+    """Whether the learning rate, which moves from row to row, stood still at the rows `first` (indices): a scaler that
+    skips an update leaves the schedule where it was."""
+    rate = signals.curve("learning_rate")
+    if rate is None or len(curve) < MIN_ROWS:
+        return np.zeros(len(first), dtype=bool)
+    moved = np.diff(at_steps(rate, curve.step)) != 0
+    waited = np.append(False, ~moved)[first]
+    return waited if float(np.mean(moved)) >= MOVES else np.zeros(len(first), dtype=bool)
 
 
 def _still_learns(losses: list[_Bad]) -> bool:

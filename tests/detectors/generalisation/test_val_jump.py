@@ -119,3 +119,10 @@ def test_single_evaluations_far_above_calm_ones(factor: float) -> None:
     assert found[0].occurrences == tuple(EVERY * (at + 1) for at in (20, 33, 34, 47, 55))
     restless = fall(60) * np.exp(0.5 * np.random.default_rng(1).standard_t(3, 60))
     assert not findings(make_signals([validation(restless), training(60)]))
+
+
+def test_a_lone_evaluation_far_out_of_a_calm_set_is_told() -> None:
+    outlier = fall(20)
+    outlier[10] *= 1.7
+    (found,) = findings(make_signals([validation(outlier), training(20)]))
+    assert found.onset_step == 11 * EVERY

@@ -157,3 +157,13 @@ def test_overflows_of_a_scale_that_is_not_logged_come_when_it_grows(apart: int, 
     step = np.arange(0, 50 * N, 50)
     signals = make_signals([make_curve(LOSS, step=step), make_curve(norm, "grad_norm", step=step, series_id=1)])
     assert isinstance(grad_nan.detect(signals, {}), Clear) is quiet
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_learning_rate_that_waits_tells_of_a_skipped_update(waits: bool) -> None:
+    at = [5, 90]
+    moves = np.ones(N)
+    moves[at] = 0.0 if waits else 1.0
+    rate = 1e-4 - 1e-7 * np.cumsum(moves)
+    signals = make_signals({"train_loss": LOSS, "grad_norm": nan_at(*at), "learning_rate": rate})
+    assert isinstance(grad_nan.detect(signals, {}), Clear) is waits

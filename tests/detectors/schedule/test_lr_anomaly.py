@@ -342,3 +342,10 @@ def test_cycles_of_a_few_points_are_no_resets(points: int) -> None:
     length = points * 2 ** np.arange(6)
     value = np.concatenate([0.5 * (1 + np.cos(np.pi * np.arange(n) / n)) for n in length])
     assert not findings(rate(1e-3 * value, step=np.arange(len(value))))
+
+
+def test_a_rate_that_follows_a_measured_kl_is_no_schedule() -> None:
+    rng = np.random.default_rng(0)
+    adaptive = 1e-3 * np.exp(0.5 * rng.standard_normal(400))
+    signals = make_signals([rate(adaptive), make_curve(quiet_loss(), series_id=7)])
+    assert isinstance(lr_anomaly.detect(signals, PARAMS), NotApplicable)

@@ -14,8 +14,8 @@ Evidence:
 
 False positives:
     A flat end, a noisy or wandering curve (the rise must be twice the largest rise that the run undid before), a rise
-    of a few per cent (reported as low), a rise in which training rises too (a loss event), one single jump (val-jump),
-    a second descent (double-descent).
+    of two or three per cent (reported as low), a rise in which training rises too (a loss event), one single jump
+    (val-jump), a second descent (double-descent).
 
 Example:
     Fine-tuning for too many epochs: the validation loss falls to 3.03 at step 150 and climbs to 4.13 at 900 while the
@@ -65,13 +65,14 @@ META = Meta(
         Param("trend_p", 0.01, "Mann-Kendall level of the evaluations since the minimum; convention"),
         Param("short_p", 0.05, "the same where the rise is large: 4 evaluations in order can reach it"),
         Param("short_rise", 0.2, "such a rise against the level; a small validation set repeats within a tenth"),
-        Param("alarm", 0.05, "rise against the level; below it early stopping would have gained little: low severity"),
+        Param("alarm", 0.03, "rise against the level; below it, little more than runs differ by seed: low severity"),
         Param("remark", 0.02, "rise against the level below which nothing is said: less than runs differ by seed"),
         Param("wobble", 2.0, "times the largest rise that the run made and undid before its minimum"),
         Param("jump_z", 7.0, "a step that val-jump names"),
         Param("memorised", 5 / 6, "share of its loss that training keeps: with a sixth gone, validation should gain"),
         Param("memorised_z", 3.0, "standard errors that are enough then; up to 5 in 100 flat curves reach all three"),
         Param("memorised_p", 0.2, "and the Mann-Kendall level: 3 evaluations out of order by one"),
+        Param("memorised_rise", 0.05, "and the rise against the level: noise of small sets reaches less by itself"),
         Param("trending_z", 2.0, "standard errors that are enough where the trend itself is beyond doubt (`trend_p`)"),
         Param("unknown_rise", 1.0, "rise of a few evaluations that needs no training loss beside it: twice the best"),
         Param("undone", 0.5, "share of the rise that a later fall must undo for the event to be another kind's"),
@@ -142,7 +143,7 @@ def _beside_memorised(points: Condensed, rise: Rise, training: Course, params: P
     trending = rise.z >= params["trending_z"] and rise.trend_p <= params["trend_p"]
     return (
         training.kept <= params["memorised"]
-        and _lost(points, rise) >= params["alarm"]
+        and _lost(points, rise) >= params["memorised_rise"]
         and (clear or trending)
         and rise.level - rise.low >= earlier_wobble(points, rise.best)
     )

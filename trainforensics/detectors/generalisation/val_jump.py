@@ -74,6 +74,8 @@ META = Meta(
         Param("size", 0.02, "step against the level; smaller ones do not change a decision"),
         Param("lone", 2.0, "times the next highest evaluation above its neighbours; tails do not leave such gaps"),
         Param("lone_size", 1.5, "height of a lone evaluation against the level; smaller ones may be a noisy set"),
+        Param("calm", 4.0, "the same in a calm set, and the height from which it counts there (`calm_size`)"),
+        Param("calm_size", 0.5, "of the level; a smaller one changes no decision"),
         Param("spike", 2.0, "height against the level of three or more evaluations that stand alone; trebled"),
         Param("lone_points", 12.0, "evaluations that show how high they ordinarily stand out"),
         Param("train_share", 0.25, "training may move by this share of the validation step"),
@@ -108,6 +110,7 @@ def _lone(curve: Curve, train: Curve | None, params: Params) -> Finding | None:
     if curve.series.role != "val_loss" or len(curve) < params["lone_points"]:
         return None
     at = outlying(curve, params["lone"], params["lone_size"])
+    at = at if len(at) else outlying(curve, params["calm"], params["calm_size"])
     at = at if len(at) else spikes(curve, params["spike"], FEWEST_SPIKES)
     if not len(at) or not _quiet(train, curve, at, params):
         return None

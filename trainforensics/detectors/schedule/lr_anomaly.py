@@ -67,6 +67,9 @@ META = Meta(
     ),
 )
 
+ADAPTIVE = 30  # points that tell a rate without a schedule
+LARGE, TURNS = 0.1, 0.25  # of itself, in one move; share of moves each way
+
 
 def detect(signals: Signals, params: Params) -> Outcome:
     """One finding per fault of the schedule; what only the plan or the loss shows is sought where it has none."""
@@ -74,6 +77,8 @@ def detect(signals: Signals, params: Params) -> Outcome:
     points = curve.take(np.abs(curve.value) < HUGE) if curve is not None else None
     if points is None or len(points) < FEWEST:
         return NotApplicable(f"fewer than {FEWEST} finite learning rates", "log the learning rate with the loss")
+    if _set_anew(points):
+        return NotApplicable("the learning rate follows no schedule but is set anew from step to step", "")
     borders = [restart.step for restart in restarts(signals)]
     faults = [f for f in schedule_faults(points) if not _explained(signals, points, f, borders)]
     if not faults:
@@ -87,6 +92,16 @@ def detect(signals: Signals, params: Params) -> Outcome:
         return Fired(tuple(finding(signals, points, fault) for fault in faults))
     never = unkept(signals, points, params["decayed"])
     return Fired((never,)) if never is not None else Clear()
+
+
+def _set_anew(points: Curve) -> bool:
+    """Whether a rate goes up and down by turns from the start of the log on, as one that follows a measured KL does."""
+    value = points.value[: max(len(points) // 3, ADAPTIVE)]
+    if len(value) < ADAPTIVE or value.min() <= 0:
+        return False
+    moves = np.diff(np.log(value))
+    large = moves[np.abs(moves) > LARGE]
+    return len(large) > len(moves) / 2 and TURNS < float(np.mean(large > 0)) < 1 - TURNS
 
 
 def _explained(signals: Signals, points: Curve, fault: ScheduleFault, borders: list[int]) -> bool:
