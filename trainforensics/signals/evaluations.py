@@ -334,8 +334,11 @@ def rise_in_order(curve: Condensed) -> Rise | None:
 
 
 def first_in_order(curve: Condensed, rise: Rise) -> int:
-    """The onset, or the first of the evaluations before it that led up to it without a step back."""
+    """The onset, or, of a few evaluations, the first of those before it that led up to it without a step back: too few
+    for a ramp to be fitted to."""
     onset, value = rise.onset, curve.value
+    if len(curve) >= FEW:
+        return onset
     while onset - 1 > rise.best and value[onset - 1] < value[onset]:
         onset -= 1
     return onset

@@ -17,6 +17,7 @@ from trainforensics.signals.noise import printed_grid, robust_sigma
 from trainforensics.signals.run import Signals
 
 EARLY = 64  # points that a mean must be taken over: from there on it hardly moves any more
+MOST_PARTS = 256  # of them, evenly taken, tell what all are
 STRAIGHT = 0.5  # of its way that a descent gains
 STEADY = 3.0  # largest ratio of the scatter of the values behind; that of a plain series grows with their number
 RESET = 8.0  # noise widths of the move with which a mean begins again
@@ -55,6 +56,7 @@ def _running_mean(signals: Signals, curve: Curve) -> RunningMean | None:
         parts = [finite.value[a:b] for a, b in pairwise([*starts.tolist(), len(finite)]) if b - a > EARLY]
         if not parts or sum(map(len, parts)) < len(finite) / 2:
             continue
+        parts = parts[:: -(-len(parts) // MOST_PARTS)]
         if _are_means(parts):
             return RunningMean(starts, throughout=True, behind=_behind(finite, starts))
         if _begin_as_means([part[:EARLY] for part in parts]):

@@ -194,8 +194,8 @@ def test_a_noisy_trend_beside_memorised_training_counts() -> None:
     assert findings(make_signals([epochs(list(held), "val_loss"), epochs(list(falling), "train_loss")]))
 
 
-def test_the_onset_is_the_first_of_a_rise_in_order() -> None:
-    held = [2.33, 2.25, 2.12, 2.08, 2.09, 2.11, 2.13, 2.19, 2.28, *np.linspace(2.33, 3.96, 20)]
+def test_the_onset_is_the_first_of_a_few_evaluations_in_order() -> None:
+    held = [2.33, 2.25, 2.12, 2.08, 2.09, 2.11, 2.19, 2.58, 2.98, 3.33, 3.96]
     falling = list(np.geomspace(2.5, 0.25, len(held)))
     (found,) = findings(make_signals([epochs(held, "val_loss"), epochs(falling, "train_loss")]))
     assert found.onset_step == 4
