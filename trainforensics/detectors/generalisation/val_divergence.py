@@ -168,7 +168,7 @@ def _finding(
 ) -> Finding:
     best = best_step(curve, points, rise.best)
     first = first_in_order(points, rise)
-    onset, last = max(int(points.step[first]), _after(curve, best)), int(curve.step[-1])
+    onset, last = int(points.step[first]), int(curve.step[-1])
     peak = int(points.step[rise.peak])
     top = float(points.smooth[rise.peak])
     undone = (top - rise.level) / (top - rise.low) if top > rise.low else 0.0
@@ -214,15 +214,15 @@ def _finding(
         summary=f"{what} rose from {rise.low:.4g} ({lowest}) to {rise.level:.4g} ({latest}), onset at {onset}, "
         + _training_text(training, train is not None),
         evidence=tuple(evidence),
-        precursors=(
-            Precursor(curve.name, best, onset - best, f"best evaluation, {onset - best} steps before the onset"),
-        ),
+        precursors=_best(curve, best, onset),
     )
 
 
-def _after(curve: Curve, step: int) -> int:
-    """The first evaluation after a step, or the last one."""
-    return int(curve.step[min(curve.at(step) + 1, len(curve) - 1)])
+def _best(curve: Curve, best: int, onset: int) -> tuple[Precursor, ...]:
+    """The best evaluation, unless it is a dip within the rise."""
+    if best >= onset:
+        return ()
+    return (Precursor(curve.name, best, onset - best, f"best evaluation, {onset - best} steps before the onset"),)
 
 
 def _training_text(training: Course, logged: bool) -> str:
