@@ -169,6 +169,8 @@ def _finding(
     best = best_step(curve, points, rise.best)
     first = first_in_order(points, rise)
     onset, last = int(points.step[first]), int(curve.step[-1])
+    if len(points) < FEW:  # each of so few tells: the rise begins after the best of them
+        onset = max(onset, int(curve.step[min(curve.at(best) + 1, len(curve) - 1)]))
     peak = int(points.step[rise.peak])
     top = float(points.smooth[rise.peak])
     undone = (top - rise.level) / (top - rise.low) if top > rise.low else 0.0
