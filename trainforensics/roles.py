@@ -252,8 +252,8 @@ def _summands(names: Iterable[str]) -> dict[str, RoleMatch]:
     val = {name: part for name, part in val.items() if part in train.values()}
     if len(train) < 2:
         return {}
-    roles = [("train_loss", train), ("val_loss", val if len(val) > 1 else {})]
-    return total | {n: RoleMatch(role, domain=d, weak=True) for role, parts in roles for n, d in parts.items()}
+    named = [("train_loss", train), ("val_loss", val if len(val) > 1 else {})]
+    return total | {name: RoleMatch(role, domain=part, weak=True) for role, of in named for name, part in of.items()}
 
 
 def is_summand(domain: str | None) -> bool:

@@ -62,7 +62,7 @@ def _log_probability(peaks: Floats, k: Ints) -> Floats:
         slopes = np.append(np.cumsum(log_slope[::-1])[::-1], 0.0)
         below = np.maximum(spacings[k] - spacings[k + m], TINY)
         weights.append(math.log(prior) - m * np.log(below) + slopes[k] - slopes[k + m])
-        chances.append(-m * np.log1p(gaps[k - 1] / below))
+        chances.append(-m * (np.log(below + gaps[k - 1]) - np.log(below)))  # their ratio may leave the range of numbers
     weight = np.array(weights)
     return np.asarray(np.logaddexp.reduce(weight + chances) - np.logaddexp.reduce(weight))
 

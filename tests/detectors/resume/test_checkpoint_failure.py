@@ -93,3 +93,10 @@ def test_no_save_is_due_where_no_evaluation_is_better(end: float, quiet: bool) -
     evaluations = make_curve(value, "val_loss", step=np.arange(50, 1001, 50), series_id=1)
     signals = make_signals([make_curve(LOSS), evaluations], events=tuple(saved(range(50, 501, 50))))
     assert isinstance(checkpoint_failure.detect(signals, PARAMS), Clear) is quiet
+
+
+def test_a_score_that_does_not_tell_when_to_save_excuses_no_gap() -> None:
+    noisy = 0.5 + 0.01 * np.random.default_rng(0).standard_normal(20)
+    evaluations = make_curve(noisy, "val_metric", name="accuracy", step=np.arange(50, 1001, 50), series_id=1)
+    signals = make_signals([make_curve(LOSS), evaluations], events=tuple(saved(range(50, 501, 50))))
+    assert isinstance(checkpoint_failure.detect(signals, PARAMS), Fired)

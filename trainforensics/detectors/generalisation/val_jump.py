@@ -74,7 +74,7 @@ META = Meta(
         Param("size", 0.02, "step against the level; smaller ones do not change a decision"),
         Param("lone", 2.0, "times the next highest evaluation above its neighbours; tails do not leave such gaps"),
         Param("lone_size", 1.5, "height of a lone evaluation against the level; smaller ones may be a noisy set"),
-        Param("calm", 4.0, "the same in a calm set, and the height from which it counts there (`calm_size`)"),
+        Param("calm", 4.0, "the same for one half as high: twice as far above all others, in a calm set"),
         Param("calm_size", 0.5, "of the level; a smaller one changes no decision"),
         Param("spike", 2.0, "height against the level of three or more evaluations that stand alone; trebled"),
         Param("lone_points", 12.0, "evaluations that show how high they ordinarily stand out"),

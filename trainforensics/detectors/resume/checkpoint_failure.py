@@ -113,11 +113,17 @@ def _failure(signals: Signals, failed: list[Event], saved: list[int]) -> Finding
     )
 
 
-def _only_better_are_saved(signals: Signals, last: int, following: int) -> bool:
-    """Whether evaluations went on after a save and none of them was better than those before it: no save was due."""
+def _only_better_are_saved(signals: Signals, saved: list[int], following: int) -> bool:
+    """Whether every save came with a better evaluation and none came after the last, or what came was no number: then
+    no save was due."""
     for curve in (*signals.curves("val_loss"), *map(oriented, signals.curves("val_metric"))):
-        before, inside = curve.value[curve.step <= last], curve.value[(curve.step > last) & (curve.step < following)]
-        if np.isfinite(before).any() and len(inside) and not np.any(inside < np.nanmin(before)):
+        known = np.where(curve.finite, curve.value, np.inf)
+        best = [known[curve.step <= step].min(initial=np.inf) for step in saved]
+        inside = known[(curve.step > saved[-1]) & (curve.step < following)]
+        if not np.isfinite(best[-1]) or not len(inside):
+            continue
+        told = bool(np.all(np.diff(best[1:]) < 0)) or not np.isfinite(inside).any()
+        if told and inside.min() >= best[-1]:
             return True
     return False
 
@@ -135,7 +141,7 @@ def _gap(signals: Signals, saved: list[int], intervals: float) -> Finding | None
     if not long:
         return None
     last, following = long[0]
-    if _only_better_are_saved(signals, last, following):
+    if _only_better_are_saved(signals, [step for step in saved if step <= last], following):
         return None
     due = int(last + usual)
     at_end = following == ends[-1]
