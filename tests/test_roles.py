@@ -129,6 +129,7 @@ NAMES: dict[str | None, tuple[str, ...]] = {
     ),
     "reward_std": (
         "Std of Reward",
+        "rewards/accuracy_reward/std",
         "train/reward_std",
     ),
     "entropy": (

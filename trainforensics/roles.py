@@ -32,6 +32,7 @@ _FASTAI = frozenset({"epoch", "train_loss", "valid_loss"})  # its columns; it me
 _PERPLEXITY = frozenset({"ppl", "perplexity"})
 _AT_K = re.compile(r"(?:recall|ndcg|hr|hit|hits|mrr|map|precision)@\d+\b", re.IGNORECASE)  # only an evaluation ranks
 _WINDOW = re.compile(r"\s[(\[](?:last|past|over)\s\d+[^)\]]*[)\]]")  # "reward (last 10 episodes)"
+_SPREAD = frozenset({"std", "stdev", "stddev"})
 _SPAN = re.compile(r"([a-z]*)[1-9]\d{1,3}")  # episodes that a reward is the mean of: "avg_reward_100"
 _POSSESSIVE = re.compile(r"(?<=\w)'s(?= )")  # "valid_1's auc"
 _GBDT_NORM = re.compile(r"'s (l[12])$")  # LightGBM's errors of a regression
@@ -574,7 +575,8 @@ def _fit(rule: _Rule, key: str, run: list[_Token], rest: list[_Token], name: _Na
         return None
     layer = _layer(extra, name.layer, own) if rule.rest == "layer" else None
     domain = _join(extra) if rule.rest in {"domain", "none"} else None
-    return RoleMatch(rule.role, layer=layer, domain=domain, weak=weak, mean=weak and mean)
+    role = "reward_std" if rule.role == "reward" and any(token.word in _SPREAD for token in rest) else rule.role
+    return RoleMatch(role, layer=layer, domain=domain, weak=weak, mean=weak and mean)
 
 
 def _tells_optimisers(rule: _Rule, name: _Name, token: _Token, own: set[int]) -> bool:

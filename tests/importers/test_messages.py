@@ -24,6 +24,7 @@ from trainforensics.importers.messages import event_kind
         ("checkpoint_saved", "checkpoint"),
         ("checkpoint", "checkpoint"),
         ("Saving model checkpoint to out/checkpoint-500", "checkpoint"),
+        ("Failsafe backup: checkpoint saved to backup_2.ckpt", "checkpoint"),
         ("failed to save checkpoint: disk full", "checkpoint-failed"),
         ("saving checkpoint failed: No space left on device", "checkpoint-failed"),
         ("torch.cuda.OutOfMemoryError: CUDA out of memory", "oom"),

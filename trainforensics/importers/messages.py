@@ -12,7 +12,7 @@ _KINDS = tuple(
         (
             "checkpoint-failed",
             (
-                r"(?:checkpoint|ckpt|sav(?:e|ing))\b.*\b(?:fail|error|corrupt|could not|unable)",
+                r"(?:checkpoint|ckpt|sav(?:e|ing))\b.*\b(?:fail(?!safe)|error|corrupt|could not|unable)",
                 r"\b(?:failed|unable|could not|not)\b.*(?:sav|writ).*(?:checkpoint|ckpt)",
                 r"(?:checkpoint|ckpt)\b.*\bnot (?:saved|written)",
             ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +32,7 @@ SUDDEN_POINTS = 8  # to half of a fall
 FEW, GONE_POINTS, ALL = 60, 4, 0.8  # a short log; points at its end that show all (this share) of the gain to be lost
 FEWEST_STUMBLE, STUMBLE_WIDTHS = 15, 5.0
 FEWEST_LAPSE, LAPSE = 5, 0.08  # points and share of the log of a lapse; dips are over sooner
+ALIKE_POINTS, ALIKE_SHARE = 10, 0.25  # updates at the end of the log, and their share of it
 KEPT = 0.8  # of the points before it that lie at the settled level
 ALONE = 2.0  # times as deep as every other dip
 VISIBLE = 3.0  # widths of the point-to-point noise
@@ -203,6 +205,31 @@ def advantages_vanish(signals: Signals) -> Move | None:
         if left is not None and left.first - left.onset <= SUDDEN_POINTS:
             return Move(left.curve, left.first, left.before, left.after, np.inf)
     return None
+
+
+def all_alike(signals: Signals) -> Move | None:
+    """Where, from some update to the end, every sample earns exactly the same: the reward has no spread and does not
+    move, so that no advantage is left to learn from. A reward that nothing exceeds is a solved task."""
+    spreads = [curve for curve in signals.curves("reward_std") if curve.series.rank is None]
+    for logged in signals.curves("reward"):
+        reward = logged.only_finite()
+        since = _alike_from(reward, spreads) if reward.series.rank is None and len(reward) else len(reward)
+        if len(reward) - since < max(ALIKE_POINTS, ALIKE_SHARE * len(reward)) or reward.value[-1] >= reward.value.max():
+            continue
+        before = float(np.median(reward.value[:since]))
+        return Move(reward, since, before, float(reward.value[-1]), np.inf)
+    return None
+
+
+def _alike_from(reward: Curve, spreads: Sequence[Curve]) -> int:
+    """Index of the first point from which on the reward stands still and no spread is other than zero."""
+    moved = np.flatnonzero(reward.value != reward.value[-1])
+    since = int(moved[-1]) + 1 if len(moved) else 0
+    for spread in spreads:
+        wide = np.flatnonzero(spread.value != 0)
+        if len(wide):
+            since = max(since, int(np.searchsorted(reward.step, spread.step[wide[-1]], side="right")))
+    return since if spreads else len(reward)
 
 
 def exhausted(signals: Signals, share: float) -> Move | None:

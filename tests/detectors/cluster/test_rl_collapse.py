@@ -179,3 +179,20 @@ def test_a_policy_that_is_lost_for_a_while() -> None:
     assert (found.onset_step, found.end_step, found.recovery, found.severity) == (261, 311, "recovered", "medium")
     values["reward"][160:200] -= 0.4  # it does so now and then
     assert isinstance(judge(values), Clear)
+
+
+def alike(level: float, since: int) -> dict[str, np.ndarray]:
+    values = run()
+    spread = np.full(N, 0.2)
+    values["reward"][since:], spread[since:] = level, 0.0
+    return values | {"reward_std": spread}
+
+
+def test_a_reward_without_spread_leaves_nothing_to_learn_from() -> None:
+    found = one(judge({name: curve[:60] for name, curve in alike(0.0, 20).items()}))
+    assert (found.onset_step, found.role) == (21, "reward")
+    assert "no advantage" in found.summary
+
+
+def test_a_solved_task_has_no_spread_either() -> None:
+    assert isinstance(judge(alike(1.0, 200)), Clear)

@@ -73,6 +73,7 @@ LINES: dict[str, tuple[str, str, list[int]]] = {
     "Polish": ("Epoka {i}/10: Czas: 476s | loss: {loss}", "loss", BY_ONE),
     "a result without a mark": ("epoch {i} train loss: {x} valid loss {loss} mse 1.5", "valid loss", BY_ONE),
     "a count before brackets": ("{i}:  [D loss: {loss}, acc: 0.5] [A loss: {x}, acc: 0.0]", "D loss", BY_ONE),
+    "a bare count before brackets": ("{i} [D loss: {loss}, acc.: 50.00%] [G loss: {x}]", "D loss", BY_ONE),
     "an epoch and a batch before brackets": ("0-{i} [D loss: {loss}, acc.: 19.2%] [G loss: {x}]", "D loss", BY_ONE),
     "an iteration in brackets behind the epoch's": ("[99/100][{i}0] Loss_F: {loss} Loss_G: {x}", "Loss_F", BY_TEN),
     "who counts before a bracket": (

@@ -22,6 +22,7 @@ def chosen(rows: list[dict[str, Any]]) -> tuple[str, list[int]]:
         (("_step", "iteration"), "iteration"),
         (("_step", "trainer/global_step"), "trainer/global_step"),
         (("epoch", "num_updates"), "num_updates"),
+        (("update", "num_updates"), "num_updates"),
         (("consumed_samples", "step"), "step"),
         (("custom/step", "loss"), "custom/step"),
         (("batch", "time/token"), "batch"),

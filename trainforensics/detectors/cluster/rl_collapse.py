@@ -4,7 +4,7 @@ What it detects:
     A reward that loses most of what it had gained and does not come back; a KL to the reference or the old policy that
     surges many times over and stays, or an entropy that falls to nothing, while the reward does not improve. One update
     with a KL far beyond all before at which the reward loses as much, even where it comes back. Advantages that are all
-    but gone at once and for good.
+    but gone at once and for good, and a reward below its best that is the same for every sample to the end.
 
 Why it matters:
     The policy has left the region where its reward means something. More steps do not bring it back; an earlier
@@ -41,6 +41,7 @@ from trainforensics.signals.policy import (
     FEWEST_STUMBLE,
     Move,
     advantages_vanish,
+    all_alike,
     below_best,
     exhausted,
     lapse,
@@ -67,6 +68,9 @@ META = Meta(
 
 def detect(signals: Signals, params: Params) -> Outcome:
     """Find the lasting moves and tell them in their order."""
+    alike = all_alike(signals)
+    if alike is not None:
+        return Fired((_without_spread(alike),))
     if all(len(curve) < FEWEST_STUMBLE for curve in signals.curves("reward")):
         return NotApplicable("too few points of reward", "reward, KL and entropy at every update")
     fall = reward_fall(signals, params["lost"])
@@ -154,6 +158,23 @@ def _lapsed(fall: Move, back: int) -> Finding:
         segment=int(curve.segment[fall.onset]),
         recovery="recovered",
         evidence=(Evidence(curve.name, step, fall.after, fall.before, "level until it is back, and before"),),
+    )
+
+
+def _without_spread(alike: Move) -> Finding:
+    curve, step = alike.curve, alike.step
+    return Finding(
+        kind="rl-collapse",
+        series=curve.name,
+        role="reward",
+        onset_step=step,
+        onset_interval=(int(curve.step[max(alike.onset - 1, 0)]), step),
+        confidence=0.8,
+        summary=f"{curve.name} is {alike.after:.3g} for every sample from step {step} to {int(curve.step[-1])}, "
+        "with no spread at all: no advantage is left to learn from.",
+        segment=int(curve.segment[alike.onset]),
+        recovery="unrecovered",
+        evidence=(Evidence(curve.name, step, alike.after, alike.before, "the same at every update since, and before"),),
     )
 
 

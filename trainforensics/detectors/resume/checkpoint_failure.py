@@ -45,7 +45,10 @@ EVEN = 0.8  # share of distances that must agree with it
 NEAR_STEPS, NEAR = 10, 0.1  # or share of the step: a save that runs beside the training ends later
 SAME = 0.02  # of the usual distance: messages closer than this tell of one failure
 _THING = r"(?:checkpoints?|ckpts?|model state|optimizer state|[\w./-]+\.(?:pt|pth|ckpt|safetensors|distcp))"
-_BAD = r"(?:fail\w*|errno|could not|cannot|unable|corrupt\w*|no space left|\w*error|not saved|truncated|incomplete)"
+_BAD = (
+    r"(?:fail(?!safe)\w*|errno|could not|cannot|unable|corrupt\w*|no space left|\w*error|not saved|truncated"
+    r"|incomplete)"
+)
 _FAILED = re.compile(rf"\b{_BAD}\b.*\b{_THING}|\b{_THING}.*\b{_BAD}\b", re.IGNORECASE)
 _STEP = re.compile(r"(?:checkpoint|ckpt|global_?step|iter(?:ation)?|step)s?[-_=:/# ]*0*(\d+)", re.IGNORECASE)
 _GAVE_UP = frozenset({"error", "warning", "traceback", "console", "checkpoint", "checkpoint-failed", "text", "message"})

@@ -34,8 +34,10 @@ _KINDS = tuple(
         (
             "checkpoint-failed",
             "fail/could not/unable/error/corrupt/incomplete/truncated/no space/quota",
-            r"(?i)(?:fail\w*|could not|unable|error)\b.{0,40}\b(?:sav|writ)\w+\b.{0,40}(?:checkpoint|ckpt|model|state)"
-            r"|(?:checkpoint|ckpt)\w*\b.{0,60}\b(?:fail\w*|corrupt\w*|incomplete|truncated)|(?:sav|writ)ing\b.{0,60}\bfailed"
+            r"(?i)(?:fail(?!safe)\w*|could not|unable|error)\b.{0,40}\b(?:sav|writ)\w+\b"
+            r".{0,40}(?:checkpoint|ckpt|model|state)"
+            r"|(?:checkpoint|ckpt)\w*\b.{0,60}\b(?:fail(?!safe)\w*|corrupt\w*|incomplete|truncated)"
+            r"|(?:sav|writ)ing\b.{0,60}\bfailed"
             r"|no space left on device|disk quota exceeded|PytorchStreamWriter failed",
         ),
         (

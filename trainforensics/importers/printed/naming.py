@@ -159,13 +159,17 @@ def _name_counts(line: str, items: Sequence[Item], start: int, header: str) -> N
         first.name, second.name = "step", "learning_rate"  # a list that stands alone under its epoch
     elif listed:
         first.name, second.name = "epoch", "iteration"
-    elif not before and (behind[:1] == "|" or bare) and roles.resolve(second.name).role in RESULT_ROLES:
-        first.name, first.said = "iteration", True  # "100 | loss 0.5", "100 nll=0.5"
+    elif not before and (behind[:1] in {"|", "["} or bare) and _is_result(second.name):
+        first.name, first.said = "iteration", True  # "100 | loss 0.5", "100 nll=0.5", "100 [D loss: 0.5]"
     elif not before and line[first.end : first.end + 1] in {":", "\t"} and len(items) > 1:
         first.name, first.said = "iteration", True  # "100:  loss: 0.5"
         if not second.name and items[2:] and items[2].name.startswith("avg"):  # its mean behind it: what is minimised
             second.name, second.said = "loss", True
             items[2].name, items[2].kind = "loss", "average"
+
+
+def _is_result(name: str) -> bool:
+    return roles.resolve(name).role in RESULT_ROLES or "loss" in name.lower().split()
 
 
 def _share_lead(items: Sequence[Item]) -> None:

@@ -29,7 +29,8 @@ _STEPS: tuple[tuple[str, ...], ...] = (
     ("total_timesteps", "timesteps", "timestep", "timesteps_total", "num_timesteps", "env_step", "env_steps",
      "timesteps_so_far", "timestepssofar", "totalenvinteracts"),
     ("iteration", "iter", "iterations", "iters", "iter_num", "it", "itr", "current_iter", "cur_iter", "iteration_num"),
-    ("num_updates", "n_updates", "nupdates", "num_update", "updates", "update", "update_step"),
+    ("num_updates", "n_updates", "nupdates", "num_update"),
+    ("updates", "update", "update_step"),  # of fairseq a share of the epoch
     ("batch", "batch_num", "batch_idx", "batches", "minibatch", "ba"),
     ("training_iteration",),
 )  # fmt: skip
