@@ -200,6 +200,8 @@ def resolve_all(names: Iterable[str], extra: Mapping[str, str] | None = None) ->
     elif not {"val_loss", "val_metric"} & {match.role for match in decided.values()}:
         decided |= {name: RoleMatch("val_loss", weak=True) for name in _bare_validation(free, decided)}
     decided |= _bare_scores([name for name in free if decided[name] == RoleMatch()], decided)
+    if not any(match.role == "val_loss" for match in decided.values()):
+        decided |= {name: RoleMatch("val_loss", weak=True) for name in _bare_error(free)}
     if decided.keys() >= _FASTAI:
         decided |= _held_out(name for name in free if decided[name] == RoleMatch())
     if not any(match.role == "grad_norm" for match in decided.values()):
@@ -291,6 +293,17 @@ def _perplexity(names: Iterable[str]) -> list[str]:
         if len(words) == 1 and words <= _PERPLEXITY and not parts.val:
             found.append(name)
     return found[:1]
+
+
+def _bare_error(names: Iterable[str]) -> list[str]:
+    """The error of held-out data without a unit, which need be no share of wrong answers; none, or one."""
+    found = []
+    for name in names:
+        parts = _set_aside(_cut(name))
+        words = [token.word for token in parts.tokens if token.word not in _table().neutral]
+        if parts.val and words == ["error"]:
+            found.append(name)
+    return found if len(found) == 1 else []
 
 
 def _bare_pair(names: Iterable[str]) -> dict[str, RoleMatch]:
