@@ -24,6 +24,7 @@ FLAT, RISEN = 2.0, 4.0  # standard errors: what falls by less has no trend, what
 FEW = 30  # points
 TWO_NEAR = 0.005  # nats; every point: preference losses begin there and move on, noise of small batches is wider
 PAIRS_NEAR = 0.003  # the loss of random pairs stands at ln of the batch size to three digits
+MOST, STRAYING = 0.9, 0.1  # of all points, which lie this near to the loss of guessing
 COMMON_CLASSES = (10, 100, 1000)  # of the usual classification sets, where the log does not say
 AGREE = 0.25  # of 1/k: a measured accuracy against the share of one of k classes
 COUNTING = 8.0  # nats per token: knowing how frequent tokens are gives 6.5-7.7 with vocabularies up to 250,000
@@ -140,7 +141,8 @@ def _classes(signals: Signals, loss: Curve, near: float) -> float | None:
         return chance if chance > 0 and abs(level - chance) < PAIRS_NEAR * chance else None
     for classes in (size,) if size is not None else COMMON_CLASSES:
         chance = math.log(classes)
-        if abs(level - chance) < near * chance:
+        strays = float(np.quantile(np.abs(loss.value - chance), MOST))
+        if abs(level - chance) < near * chance and strays < STRAYING * chance:
             return chance
     return None
 

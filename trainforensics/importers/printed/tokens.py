@@ -58,7 +58,8 @@ _IN_BRACKETS = (
     r"(?:global[_ ])?rank[_ :]*\d+[^\]\[]*",
     r"(?:default|gpu[_ :]*|cuda:)\d+",
     r"\d+(?=\]:)|\d+,\d+",
-    r"(?!\s*(?:global_)?(?:step|iter|epoch|batch))[\w.-]*[a-z][\w.-]*:\d+(?:/\d+)?",  # host and rank
+    # host and rank, or module, line and rank
+    r"(?!\s*(?:global_)?(?:step|iter|epoch|batch))[\w.-]*[a-z][\w.-]*:\d+(?:/\d+)?(?:, rank=\d+)?",
 )
 _PREFIXES = (
     rf"\[\s*(?:{'|'.join(_IN_BRACKETS)})\s*\](?:<std(?:out|err)>)?:?",
@@ -93,7 +94,7 @@ _PREFIXES = (
 )
 _PREFIX = re.compile(rf"(?:\s*(?:{'|'.join(_PREFIXES)}))+", re.IGNORECASE)
 _RANK = re.compile(
-    r"\[(?:global_?)?rank[ _:=]*(\d+)|\[default(\d+)\]|^\s*(\d{1,5}):\s|\[\d+,(\d+)\]<|\bhost:(\d+)"
+    r"\[(?:[\w.-]+:\d+, |global_?)?rank[ _:=]*(\d+)|\[default(\d+)\]|^\s*(\d{1,5}):\s|\[\d+,(\d+)\]<|\bhost:(\d+)"
     rf"|^\s*rank[ _=:]*(\d+)|\s[\w.-]+:(\d+)\s+[\w.]+:\d+\s+{_LEVEL}",
     re.IGNORECASE,
 )
