@@ -23,6 +23,7 @@ SEARCH_ROWS, SEARCH_STEPS = 3, 8
 RESET_DOUBLINGS = 3.0
 MIN_MOVE = 0.3  # doublings
 FLOOR = 1.0
+NOTHING_FITS = 2.0**-7  # gradients above 8 million; sums over a batch settle at 0.1 to 1
 GROWTH = 2000  # updates without an overflow after which PyTorch's and apex's scalers grow their scale
 BY_CHANCE = 0.01
 
@@ -258,7 +259,8 @@ def _decay(
         if len(part)
     ]
     searched = np.flatnonzero(down & ~kept)
-    if len(searched) and at_floor >= 5 and before[searched[-1]] * 2.0 ** doublings[searched[-1]] <= FLOOR:
+    found = before[searched[-1]] * 2.0 ** doublings[searched[-1]] if len(searched) else np.inf
+    if (at_floor >= 5 and found <= FLOOR) or found < NOTHING_FITS:
         runs.append(np.flatnonzero(down))  # a search that ends on the floor and still overflows has found nothing
     if not runs:
         return None
