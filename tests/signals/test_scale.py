@@ -37,6 +37,15 @@ def test_fairseq_messages_give_the_new_scale() -> None:
     assert found.decay is None
 
 
+@pytest.mark.parametrize(("until", "decays"), [(2.0**-3, False), (2.0**-12, True)])
+def test_a_search_that_ends_far_below_one_has_found_nothing(until: float, decays: bool) -> None:
+    scales = 2.0 ** -np.arange(1, 1 - np.log2(until))
+    events = [Event("overflow", step=3, text=f"overflow detected, setting loss scale to: {v}") for v in scales]
+    found = loss_scale(make_signals({"train_loss": np.ones(5)}, events=events))
+    assert found is not None
+    assert (found.decay is not None) is decays
+
+
 @pytest.mark.parametrize(
     ("config", "low"),
     [

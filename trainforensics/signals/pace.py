@@ -170,7 +170,9 @@ def slowdowns(pace: Pace) -> tuple[Slowdown, ...]:
         return ()
     climb = _climb(pace, curve.value, settled)
     found = [] if climb is not None else _levels(pace, curve.value, settled)
-    for slow in (*(_of_excursion(pace, curve, e, settled) for e in excursions(curve)), climb):
+    left = [_of_excursion(pace, curve, e, settled) for e in excursions(curve)]
+    from_start = climb is not None and climb.onset == settled  # noise hides its beginning from a look at points
+    for slow in (climb, *left) if from_start else (*left, climb):
         if slow is not None and not any(known.onset <= slow.end and slow.onset <= known.end for known in found):
             found.append(slow)
     grid = printed_grid(pace.logged.value)
