@@ -79,3 +79,9 @@ def test_a_warm_up_that_begins_anew_each_epoch_is_no_cycle(n: int, epochs: int) 
     assert abs(fault.onset - n / epochs) <= 1
     for cycle in (1 - np.abs(2 * turn - 1), np.cos(np.pi * turn / 2), np.where(turn < 0.1, 10 * turn, 1 - turn)):
         assert not schedule_faults(_printed(1e-6 + 6e-6 * cycle, 9))
+
+
+@pytest.mark.parametrize(("after", "told"), [(np.full(120, 3e-3), ["zero"]), (np.linspace(1e-4, 3e-3, 120), [])])
+def test_zero_before_a_leap_to_the_top(after: np.ndarray, told: list[str]) -> None:
+    value = np.append(np.zeros(15), after)
+    assert [fault.what for fault in schedule_faults(make_curve(value, "learning_rate"))] == told

@@ -14,7 +14,7 @@ from trainforensics.signals.departure import knee
 from trainforensics.signals.excursions import excursions
 from trainforensics.signals.measure import Excursion
 from trainforensics.signals.noise import medians, printed_grid, robust_sigma
-from trainforensics.signals.regimes import high_stretches, lasting_step_up, steady_climb
+from trainforensics.signals.regimes import high_stretches, in_every_part, lasting_step_up, steady_climb
 from trainforensics.signals.run import Signals
 from trainforensics.signals.stretches import at_steps, stretches
 
@@ -27,6 +27,7 @@ CLIMBED = 0.2  # of its fall that a tooth climbs between its outer thirds; a fla
 FEWEST_SLOW, COSTLY = 5, 0.2  # points, no pause; time lost in that of all of the log at its usual pace
 LASTING_SHARE, LASTING_POINTS = 0.1, 20  # of the log, and points, for a slow stretch that ended
 HIGH, COSTLY_STRETCH = float(np.log(1.3)), 0.1  # of a stretch above all else: its logarithm, and time lost as above
+STAIR, STEEP = 10, 2.0  # points on either side; widths of the point-to-point noise, 5 of such a difference
 TELLING = 1.5  # units of the last printed digit; 3 frames a second and 2 may be 3.0 and 2.9
 WALL_TIME = "wall time per step"  # name of the series that the time stamps make
 RESETS = 0.05  # share of falls at which a clock may start anew (each epoch)
@@ -171,7 +172,8 @@ def slowdowns(pace: Pace) -> tuple[Slowdown, ...]:
     climb = _climb(pace, curve.value, settled)
     found = [] if climb is not None else _levels(pace, curve.value, settled)
     left = [_of_excursion(pace, curve, e, settled) for e in excursions(curve)]
-    from_start = climb is not None and climb.onset == settled  # noise hides its beginning from a look at points
+    # noise hides the beginning of a slope from a look at single points
+    from_start = climb is not None and climb.onset == settled and in_every_part(curve.value)
     for slow in (climb, *left) if from_start else (*left, climb):
         if slow is not None and not any(known.onset <= slow.end and slow.onset <= known.end for known in found):
             found.append(slow)
@@ -289,7 +291,14 @@ def _slowdown(pace: Pace, curve: Curve, e: Excursion, settled: int, to_end: bool
     before, now = float(np.median(logged[earlier])), float(np.median(logged[since]))
     gradual = e.shape == "rise" and e.rise > 0.1 * (last - e.onset)
     onset = e.onset
-    if gradual:  # a slope begins where it bends, which noise hides from a look at single points
-        low = max(0, e.onset - e.rise)
+    if gradual and not _steps_up(curve.value, onset):
+        low = max(0, e.onset - e.rise)  # a slope begins where it bends, which noise hides from a look at single points
         onset = low + knee(curve.value[low : e.onset + e.rise + 1])
     return Slowdown(onset + settled, last - 1 + settled, factor, e.z, before, now, to_end, gradual)
+
+
+def _steps_up(value: Floats, at: int) -> bool:
+    """Whether the level on both sides of a point differs at once by more than its noise: the first of several stairs."""
+    before, since = value[max(0, at - STAIR) : at], value[at : at + STAIR]
+    noise = robust_sigma(np.diff(value)) / np.sqrt(2)
+    return len(before) >= STAIR / 2 and float(np.median(since) - np.median(before)) > STEEP * noise

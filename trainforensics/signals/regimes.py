@@ -126,6 +126,14 @@ def steady_climb(value: Floats) -> int | None:
     return bend * size if bend >= 3 and before < since / 2 else 0
 
 
+def in_every_part(value: Floats) -> bool:
+    """Whether each eighth of a series lies above the one before by a fair share of what they gain: no stairs."""
+    if len(value) < EIGHTHS_POINTS:
+        return True
+    gains = np.diff([median(part) for part in np.array_split(value, 8)])
+    return bool(gains.min() > EACH_GAIN * gains.mean() > 0)
+
+
 def _in_order(value: Floats) -> bool:
     """Whether few points climb one by one, in the later half no less than a third of what the earlier brings."""
     n = len(value)

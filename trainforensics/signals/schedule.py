@@ -222,7 +222,8 @@ def _negative(rate: Floats) -> tuple[ScheduleFault, ...]:
 
 
 def _zero(rate: Floats) -> tuple[ScheduleFault, ...]:
-    """Zero over all of the log, over a fifth of it from the start, or over a twentieth later on.
+    """Zero over all of the log, over a fifth of it from the start, or over a twentieth later on or before a leap to the
+    top, which no warm-up makes.
 
     A rate printed with few decimals is zero before a warm-up and after a decay shows: next to the last decimal.
     """
@@ -235,7 +236,8 @@ def _zero(rate: Floats) -> tuple[ScheduleFault, ...]:
             continue
         if a and rate[a - 1] <= NEXT_TO_ZERO * peak and rate[a : b + 1].min() > 0:
             continue  # cut again and again: where it stands is a matter of the cuts
-        if b - a + 1 >= max(FEWEST, (0.2 if a == 0 else 0.05) * n):
+        leaps = b + 1 < n and rate[b + 1] >= RESET * peak
+        if b - a + 1 >= max(FEWEST, (0.05 if a or leaps else 0.2) * n):
             found.append(ScheduleFault("zero", int(a), int(b), float(rate[a - 1]) if a else peak, 0.0))
     return tuple(found)
 

@@ -121,3 +121,10 @@ def test_few_points_of_ordinary_memory(nature: str) -> None:
         for seed in range(20):
             value = FEW[nature](np.random.default_rng(seed), n)
             assert not isinstance(memory_growth.detect(make_signals({"host_memory": value}), PARAMS), Fired), (n, seed)
+
+
+def test_a_leak_behind_the_allocators_crumbs() -> None:
+    rss = 320 + 0.004 * (np.arange(150) // 8) + np.clip(np.arange(150) - 50, 0, None) * 4.2
+    outcome = judge(rss, "host_memory")
+    assert isinstance(outcome, Fired)
+    assert abs((outcome.findings[0].onset_step or 0) - 51) <= 4

@@ -185,6 +185,23 @@ def test_a_slope_begins_where_it_bends(seed: int) -> None:
     assert abs((outcome.findings[0].onset_step or 0) - 301) <= 30
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_slope_from_the_first_point_on(seed: int) -> None:
+    times = (0.9 + 0.6 * np.arange(400) / 400) * np.exp(0.02 * np.random.default_rng(seed).standard_normal(400))
+    outcome = throughput_drop.detect(make_signals({"step_time": times}), PARAMS)
+    assert isinstance(outcome, Fired)
+    assert (outcome.findings[0].onset_step or 0) <= 10
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_stairs_begin_with_the_first(seed: int) -> None:
+    noise = np.exp(0.1 * np.random.default_rng(seed).standard_normal(140))
+    stairs = np.repeat([13.0, 10.0, 7.0, 4.2], [52, 27, 27, 34])
+    outcome = throughput_drop.detect(make_signals({"tokens_per_sec": 1000 * stairs * noise}), PARAMS)
+    assert isinstance(outcome, Fired)
+    assert abs((outcome.findings[0].onset_step or 0) - 53) <= 3
+
+
 @pytest.mark.parametrize(("factor", "told"), [(30, True), (2, False)])
 def test_a_short_stretch_counts_by_the_time_it_costs(factor: int, told: bool) -> None:
     pace = 20 * noise()

@@ -89,3 +89,10 @@ def test_skips_of_a_falling_loss_scale_are_told_there() -> None:
         skipped[60 + 40 * (i % 8)] = 1
     outcome = skipped_steps.detect(make_signals({"loss_scale": scale, "skipped_steps": skipped}), PARAMS)
     assert isinstance(outcome, Clear)
+
+
+def test_skips_that_become_a_habit_begin_where_they_do() -> None:
+    rng = np.random.default_rng(0)
+    flags = (rng.random(2000) < np.where(np.arange(2000) < 900, 0.004, 0.35)).astype(float)
+    found = one(make_signals({"skipped_steps": np.cumsum(flags)}))
+    assert abs((found.onset_step or 0) - 901) <= 10

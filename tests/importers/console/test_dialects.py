@@ -334,6 +334,11 @@ def test_two_engines_that_log_the_same_names(tmp_path: Path) -> None:
     assert_points(result, "lr #2", [(10, 0.025), (20, 0.0125), (30, 0.25 / 30)])
 
 
+def test_a_learning_rate_that_restarts_is_no_restart(tmp_path: Path) -> None:
+    text = "step 1 loss 2.5\nSnapshot 1 saved to model_1.h5, restarting learning rate at 0.04\nstep 2 loss 2.25\n"
+    assert "restart" not in {event.kind for event in read_text(tmp_path, text).events}
+
+
 def test_a_restart_stands_before_the_first_step_after_it(tmp_path: Path) -> None:
     text = "step 100 loss 2.5\nstep 200 loss 2.25\nresuming training from the last checkpoint\nstep 110 loss 2.5\n"
     text += "Loaded checkpoint (epoch 1 @ 81275 updates)\n"

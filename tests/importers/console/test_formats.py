@@ -47,7 +47,7 @@ LINES: dict[str, tuple[str, str, list[int]]] = {
     "several words before the count": ("main: opt iter {i}0, loss {loss}", "loss", BY_TEN),
     "symbols": ("i={i}0 f={loss:.6e} |g|={x:.3e}", "f", BY_TEN),
     "one number without a colon": ("Iteration {i}, inertia {loss}.", "inertia", BY_ONE),
-    "ticks": ("tick {i:<5d} kimg {loss:<8} time {i}m 05s       sec/tick {x}    gpumem 1.5", "kimg", BY_ONE),
+    "ticks": ("tick {i:<5d} kimg {i}0.4     time {i}m 05s       sec/tick {loss}    gpumem 1.5", "sec/tick", BY_TEN),
     "rounds": ("[ROUND {i}] train loss = {loss} | test acc = {x}", "train loss", BY_ONE),
     "generations": ("gen {i:4d}  best {loss}  mean {x}", "best", BY_ONE),
     "thousands": ("step {i}k loss {loss} ppl {x} (1.5s/it)", "loss", [0, 1000, 2000, 3000, 4000, 5000]),

@@ -556,3 +556,11 @@ def test_objects_within_an_array_are_no_rows(tmp_path: Path) -> None:
     path = tmp_path / "pbt_global.txt"
     path.write_text("".join(f'[{125 * i}, 0, 3, {{"lr": 0.{i}25}}, {{"lr": 0.0625}}]\n' for i in range(1, 9)))
     assert sniff(jsonlines, path) == 0.0
+
+
+def test_what_a_run_starts_with_is_its_configuration(log: Path) -> None:
+    found = read(
+        jsonlines, write(log, {"event": "start", "lr": 0.01, "steps": 200}, {"step": 1, "loss": 2.5, "lr": 0.001})
+    )
+    assert found.series["lr"].value.tolist() == [0.001]
+    assert found.config["lr"] == 0.01

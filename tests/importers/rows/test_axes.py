@@ -42,6 +42,11 @@ def test_samples_only_where_nothing_else_counts() -> None:
     assert chosen([{"consumed_samples": 64 * i, "loss": 1.0} for i in range(5)])[1] == [0, 64, 128, 192, 256]
 
 
+def test_thousands_of_images_count_where_nothing_whole_does() -> None:
+    rows = [{"Loss/mean": 1.0, "Progress/tick/mean": i, "Progress/kimg/mean": 50.1 * i} for i in range(5)]
+    assert chosen(rows) == ("kimg", [0, 50, 100, 150, 200])
+
+
 @pytest.mark.parametrize("first", [0, 1])
 def test_iterations_that_restart_with_every_epoch_go_on(first: int) -> None:
     rows = [{"epoch": e + first, "batch": b + first, "loss": 1.0} for e in range(3) for b in range(4)]

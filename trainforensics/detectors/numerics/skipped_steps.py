@@ -47,6 +47,7 @@ META = Meta(
     ),
 )
 START_STEPS = 40  # a search from 2^32 takes at most 32 updates
+BURST = 5.0  # times as often as elsewhere
 TOLD = 0.5  # share of a burst's steps that other findings tell already
 WINDOWS = (4, 16, 64, 256, 1024)  # rows
 
@@ -97,10 +98,21 @@ def _all_along(step: Ints, count: Floats, params: Params) -> tuple[int, int, flo
     gaps = np.diff(step, prepend=step[0] - 1)
     if count.sum() < 4 * params["min_skipped"] or np.any(count[1:] > gaps[1:]):  # else something else is counted
         return None
-    first, last = int(rows[0]), int(rows[-1])
+    first, last = _sets_in(count, rows, params["chance"]), int(rows[-1])
     share = float(count[first : last + 1].sum()) / max(1.0, float(gaps[first : last + 1].sum()))
     even = float(np.mean(count[first : last + 1] > 0)) >= 0.5 or last - first >= len(step) // 2
     return (first, last, share) if share >= params["share"] and even else None
+
+
+def _sets_in(count: Floats, rows: Ints, chance: float) -> int:
+    """The row with skips from which on they are far more frequent than before, by the likelihood of two rates against
+    that of one; else the first one."""
+    n, total = len(count), float(count.sum())
+    before = np.append(0.0, np.cumsum(count))[rows]
+    early, late = (before + 0.5) / np.maximum(rows, 1), (total - before) / (n - rows)
+    gain = before * np.log(early) + (total - before) * np.log(np.maximum(late, 1e-300))
+    gain = np.where((late > BURST * early) & (rows > 0), gain - total * np.log(total / n), 0.0)
+    return int(rows[np.argmax(gain) if gain.max() > np.log(n / chance) else 0])
 
 
 def _counts(signals: Signals) -> tuple[str, Ints, Floats] | None:
@@ -145,7 +157,7 @@ def _burst(count: Floats, params: Params) -> tuple[int, int, float, float] | Non
         most = float(inside[at])
         usual = (total - most) / (n - width) + 0.5 / n
         expected = usual * width
-        if most < params["min_skipped"] or most < 5 * expected:
+        if most < params["min_skipped"] or most < BURST * expected:
             continue
         # Chernoff's bound of a Poisson tail, times the number of windows looked at
         log_p = most - expected - most * np.log(most / expected) + np.log(n / width * len(WINDOWS))

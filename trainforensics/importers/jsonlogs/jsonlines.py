@@ -43,6 +43,7 @@ _IN_ARRAY = re.compile(r"\[(?:[^\[\]]*[^\[\]\s]),$")  # an object among others i
 _CONFIG_WORDS = frozenset(
     {"config", "args", "arguments", "hparams", "hyperparameters", "header", "meta", "settings", "env", "init"}
 )
+_START_WORDS = frozenset({"start", "run_start", "train_start", "training_start", "begin", "launch"})
 _PROGRESS_ROLES = frozenset({"train_loss", "val_loss", "grad_norm", "reward"})
 _DOCUMENT_ROWS = 1 << 16
 _BLOCK_BYTES = 16 << 20
@@ -371,6 +372,7 @@ def _config_of(row: Mapping[str, Any], first: bool) -> dict[str, Any] | None:
     """The configuration that a row holds instead of metrics, or None."""
     tag = next((str(row[key]).lower() for key in _TAG_KEYS if isinstance(row.get(key), str)), "")
     said = tag in _CONFIG_WORDS or any(isinstance(row.get(key), str | Mapping) for key in _CONFIG_KEYS & row.keys())
+    said |= tag in _START_WORDS and "step" not in row and not holds_result(row)
     if said or (first and not _holds_progress(row)):
         return flat_config({key: value for key, value in row.items() if key not in _TAG_KEYS or key not in row})
     return None

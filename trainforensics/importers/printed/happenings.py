@@ -63,7 +63,8 @@ _KINDS = tuple(
         (
             "restart",
             "resum/restart/continuing/relaunch",
-            r"(?i)\bresum(?:e|ed|ing)\b(?!\w*['\"]?\s*[=:.]+\s*['\"]?(?:none|false|null|$))|\brestart(?:ed|ing)?\b"
+            r"(?i)\bresum(?:e|ed|ing)\b(?!\w*['\"]?\s*[=:.]+\s*['\"]?(?:none|false|null|$))"
+            r"|\brestart(?:ed|ing)?\b(?! (?:the )?(?:learning rate|lr|schedule|cosine|cycle|warm))"
             r"|continuing training from|\brelaunch",
         ),
         (

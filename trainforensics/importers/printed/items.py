@@ -18,6 +18,7 @@ _STEPS = (
      "outer_iter", "outer_step", "training_iteration"),
     ("num_updates", "n_updates", "nupdates", "num_update"),
     ("updates", "update", "up."),
+    ("kimg",),  # by which StyleGAN and its kin name their snapshots
     ("tick",),
     ("batch", "ba", "batches", "minibatch", "mb", "batch_idx", "batch_index"),
     ("timesteps", "timestep", "env_step", "env_steps", "timesteps_so_far", "timestepssofar", "totalenvinteracts",

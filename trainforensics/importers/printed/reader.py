@@ -59,6 +59,8 @@ _SUMMARY_LINE = re.compile(r"\s+\w+\s+=\s")
 _LONGEST_LEAD = 120  # of what stands before a record
 _LOGS = frozenset({".log", ".out"})
 _NOT_RECORDS = ("wandb:", "Averaged stats")
+# "WARNING - Step 5: spiky gradient (norm=2.5); skipping optimizer step": what happened, and no row of the log.
+_SKIPS = re.compile(r"\bWARN(?:ING)?\b.{0,120}\bskip(?:s|ped|ping)?\b.{0,20}\b(?:step|update)s?\b")
 _CONTINUED = re.compile(r"Continuing training from global step (\d+)")
 _LONGEST_IDLE = 400
 _MOST_SHAPES, _MOST_FRONT, _MOST_UNKNOWN = 400, 8, 20_000
@@ -387,7 +389,7 @@ class Reader:
         self._in_summary = bool(_SUMMARY_BEGINS.search(line) or (self._in_summary and _SUMMARY_LINE.match(line)))
         self._undecided = False
         low = line.lower()
-        if self._in_summary or any(words in line[:_LONGEST_LEAD] for words in _NOT_RECORDS):
+        if self._in_summary or any(words in line[:_LONGEST_LEAD] for words in _NOT_RECORDS) or _SKIPS.search(line):
             return None
         if not (self._header or ((low[:1].isdigit() or any(word in low for word in _WORDS)) and _HINT.search(low))):
             return None

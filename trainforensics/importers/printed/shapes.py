@@ -430,7 +430,7 @@ def _part(item: Item, after: Item | None, line: str, dictionary: bool) -> _Part:
     held_out = proper and any(SPLITS.get(word) for word in (*head, mode[1].lower() if mode else ""))
     names = (f"{folder}/{last}", joined, words[-1])
     trust = min((found for name in names if (found := trust_of(name)) is not None), default=_NO_TRUST)
-    whole = item.share or _WHOLE.fullmatch(line, item.start, item.end) is not None
+    whole = item.share or joined == "kimg" or _WHOLE.fullmatch(line, item.start, item.end) is not None
     counted = after is not None and after.share and not after.name
     split = last in SPLITS
     if item.share and (

@@ -72,6 +72,7 @@ _SAMPLES = (
     "n_tokens_seen",
     "num_input_tokens_seen",
 )
+_KIMG = ("progress/kimg/mean", "progress/kimg")  # thousands of images, with decimals
 _VALIDATION_WORD = re.compile(
     r"(?:^|[^a-z])(val|vali|valid|validation|eval|evaluation|test|dev)(?:$|[^a-z])", re.IGNORECASE
 )
@@ -185,6 +186,9 @@ def choose(
             axis = Axis(f"{epoch} x {per_epoch:g} + {column}", "step")
             return StepAxis(axis, "epoch_iteration", column, epoch, per_epoch, first, used=used)
         return StepAxis(Axis(column, "step"), "column", column, used=_step_like(block, column))
+    thousands = next((name for name in block.columns if _plain(name) in _KIMG), None)
+    if thousands is not None:
+        return StepAxis(Axis("kimg", "step"), "column", thousands)
     if epoch is not None and _one_row_each(block, epoch):
         return StepAxis(Axis(epoch, "epoch"), "epoch", epoch)
     sample = _find(block, _SAMPLES)
