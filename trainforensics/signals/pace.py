@@ -292,13 +292,14 @@ def _slowdown(pace: Pace, curve: Curve, e: Excursion, settled: int, to_end: bool
     gradual = e.shape == "rise" and e.rise > 0.1 * (last - e.onset)
     onset = e.onset
     if gradual and not _steps_up(curve.value, onset):
-        low = max(0, e.onset - e.rise)  # a slope begins where it bends, which noise hides from a look at single points
+        # a slope begins where it bends, which noise hides from a look at single points
+        low = max(0, e.onset - e.rise)
         onset = low + knee(curve.value[low : e.onset + e.rise + 1])
     return Slowdown(onset + settled, last - 1 + settled, factor, e.z, before, now, to_end, gradual)
 
 
 def _steps_up(value: Floats, at: int) -> bool:
-    """Whether the level on both sides of a point differs at once by more than its noise: the first of several stairs."""
+    """Whether the levels on both sides of a point differ at once by more than noise: the first of several stairs."""
     before, since = value[max(0, at - STAIR) : at], value[at : at + STAIR]
     noise = robust_sigma(np.diff(value)) / np.sqrt(2)
     return len(before) >= STAIR / 2 and float(np.median(since) - np.median(before)) > STEEP * noise

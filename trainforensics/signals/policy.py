@@ -130,8 +130,8 @@ def stumble(signals: Signals, share: float, surge: float) -> tuple[Move, Move] |
 
 
 def lapse(signals: Signals, share: float) -> tuple[Move, int] | None:
-    """A settled reward that at its worst has lost `share` of its gain, twice as much as ever else, stays far outside of
-    its noise for a while and then is back; with the index of its return."""
+    """A reward that at its worst has lost `share` of its gain if it was settled, all of it if not, twice as much as
+    ever else, stays far outside of its noise for a while and then is back; with the index of its return."""
     for logged in signals.curves("reward"):
         curve = logged.only_finite()
         value, n = curve.value, len(curve)
@@ -141,17 +141,18 @@ def lapse(signals: Signals, share: float) -> tuple[Move, int] | None:
         least = max(FEWEST_LAPSE, int(LAPSE * n))
         below = np.maximum.accumulate(moving_median(value, FEWEST_LAPSE)) - value
         for first, last in zip(*stretches(below > noise), strict=True):
-            if first < least or last + 1 - first < least or last + 1 == n:
+            depth = float(below[first : last + 1].max())
+            back = first + int(np.flatnonzero(below[first : last + 1] > (1 - ALL) * depth)[-1]) + 1
+            others = float(np.delete(below, slice(first, last + 1)).max())
+            if first < least or back - first < least or back == n or depth < ALONE * others:
                 continue
-            before, fallen = value[max(0, first - max(least, n // 10)) : first], value[first : last + 1]
+            before, fallen = value[max(0, first - max(least, n // 10)) : first], value[first:back]
             settled, low = float(np.median(before)), float(np.median(fallen))
-            alone = float(below[first : last + 1].max()) >= ALONE * float(
-                np.delete(below, slice(first, last + 1)).max()
-            )
-            kept = alone and np.mean(np.abs(before - settled) <= noise) >= KEPT
             gained = settled - float(np.median(value[: max(3, n // 20)]))
-            if kept and gained > noise > 0 and settled - fallen.min() >= share * gained:
-                return Move(curve, int(first), settled, low, (settled - low) / noise), int(last) + 1
+            lost = settled - float(fallen.min())
+            kept = np.mean(np.abs(before - settled) <= noise) >= KEPT or lost >= ALL * gained
+            if kept and gained > noise > 0 and lost >= share * gained:
+                return Move(curve, int(first), settled, low, (settled - low) / noise), back
     return None
 
 

@@ -196,3 +196,11 @@ def test_a_reward_without_spread_leaves_nothing_to_learn_from() -> None:
 
 def test_a_solved_task_has_no_spread_either() -> None:
     assert isinstance(judge(alike(1.0, 200)), Clear)
+
+
+def test_a_reward_that_is_learnt_lost_and_learnt_again() -> None:
+    course = np.interp(np.arange(200), [0, 90, 125, 140, 199], [20.0, 320.0, 12.0, 12.0, 300.0])
+    reward = course + np.random.default_rng(0).standard_normal(200)
+    found = one(judge({"reward": reward}))
+    assert found.recovery == "recovered"
+    assert abs((found.onset_step or 0) - 92) <= 3

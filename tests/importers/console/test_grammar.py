@@ -311,8 +311,10 @@ BLOCKS: dict[str, tuple[str, dict[str, Pairs]]] = {
         {"optim/total_grad_norm": [(1, 231.5), (2, 0.5)], "train/CrossEntropyLoss": [(1, 12.5), (2, 1.5)]},
     ),
     "a header behind module, line and rank in brackets": (
-        "[2024-07-29 22:12:51] INFO     [olmo.train:885, rank=0] [step=1/739,epoch=0]\n    train/CrossEntropyLoss=12.5\n"
-        "[2024-07-29 22:12:57] INFO     [olmo.train:885, rank=0] [step=2/739,epoch=0]\n    train/CrossEntropyLoss=1.5\n",
+        "[2024-07-29 22:12:51] INFO     [olmo.train:885, rank=0] [step=1/739,epoch=0]\n"
+        "    train/CrossEntropyLoss=12.5\n"
+        "[2024-07-29 22:12:57] INFO     [olmo.train:885, rank=0] [step=2/739,epoch=0]\n"
+        "    train/CrossEntropyLoss=1.5\n",
         {"train/CrossEntropyLoss": [(1, 12.5), (2, 1.5)]},
     ),
     "a second count under the header": (

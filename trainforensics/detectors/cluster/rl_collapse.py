@@ -69,9 +69,7 @@ META = Meta(
 def detect(signals: Signals, params: Params) -> Outcome:
     """Find the lasting moves and tell them in their order."""
     alike = all_alike(signals)
-    if alike is not None:
-        return Fired((_without_spread(alike),))
-    if all(len(curve) < FEWEST_STUMBLE for curve in signals.curves("reward")):
+    if alike is None and all(len(curve) < FEWEST_STUMBLE for curve in signals.curves("reward")):
         return NotApplicable("too few points of reward", "reward, KL and entropy at every update")
     fall = reward_fall(signals, params["lost"])
     spent = lasting_change(signals, "entropy", params["entropy_left"])
@@ -91,6 +89,8 @@ def detect(signals: Signals, params: Params) -> Outcome:
     moved = unpaid or _broke_away(known, params)
     if moved:
         return Fired((_finding(signals, moved, paid=not unpaid),))
+    if alike is not None:
+        return Fired((_without_spread(alike),))
     gone = advantages_vanish(signals)
     if gone is not None:
         return Fired((_finding(signals, {"advantages": gone}),))
