@@ -19,7 +19,7 @@ LAST_QUARTER = 0.7  # the same for the last: what saturates brings less (a squar
 LATER_HALF = 0.75  # of the earlier half's gain: a square root brings 0.55, whatever noise does to its last quarter
 STEEPER = 1.5  # times the slope before: a leak begins, it does not slow down
 ABOVE_NOISE = 8.0  # widths of the floor's noise
-ALIKE_STAIRS = 1.5  # times the usual height, either way
+ALIKE_STAIRS, CRUMBS = 1.5, 0.1  # of the usual height: at most, and what is none
 STAIRS = 6  # equal steps of memory printed in coarse units that make steady growth
 EVEN = 0.75  # share of blocks that must rise: what grows in a few steps is allocated anew, not leaked
 
@@ -131,7 +131,7 @@ def _staircase(floor: Floats) -> int | None:
     """
     steps = np.diff(floor)
     height = float(np.median(steps[steps > 0])) if np.any(steps > 0) else 0.0
-    stairs = np.flatnonzero(steps > height / ALIKE_STAIRS)  # lower ones are the allocator's
+    stairs = np.flatnonzero(steps > CRUMBS * height)  # lower ones are the allocator's
     if len(stairs) < STAIRS or steps.min() < 0 or steps.max() > ALIKE_STAIRS * height:
         return None
     rests = np.diff(np.concatenate(([0], stairs + 1, [len(floor)])))
