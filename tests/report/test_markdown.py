@@ -55,6 +55,15 @@ def effect(**changes: object) -> Incident:
     return make_incident("nan-onset", 41_236, caused_by=full_incident().id, summary="loss turns NaN", **changes)
 
 
+def test_a_report_asks_to_go_back_only_where_the_remedies_do() -> None:
+    incident = full_incident()
+    assert incident.safe_checkpoint is not None
+    calm = replace(incident, safe_checkpoint=replace(incident.safe_checkpoint, go_back=False))
+    assert "Go back" in render_run(make_run(incident))
+    assert "Go back" not in (text := render_run(make_run(calm)))
+    assert "**Checkpoint.** 40 000: lies before the first precursor" in text
+
+
 def test_a_report_begins_with_verdict_what_happened_and_what_to_do() -> None:
     lines = render_run(make_run(full_incident(), effect(), verdict="failed")).splitlines()
     assert lines[0] == "# runs/a: **failed** (1 critical)"

@@ -336,4 +336,4 @@ def _act(root: Incident) -> list[Markdown]:
     if root.onset_step is not None and choice.step >= root.onset_step:
         step = number(choice.step)
         return [Markdown(f"The checkpoint nearest to the best evaluation, of step {step}, was saved after the onset")]
-    return [Markdown(f"Go back to the checkpoint of step {number(choice.step)}")]
+    return [Markdown(f"Go back to the checkpoint of step {number(choice.step)}")] if choice.go_back else []
