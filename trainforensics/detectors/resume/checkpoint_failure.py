@@ -51,8 +51,8 @@ def detect(signals: Signals, params: Params) -> Outcome:
     if failed:
         return Fired((_failure(signals, failed, steps),))
     if len(steps) < 2:
-        beside = "the saves are known from their folders alone" if signals.checkpoints else "no saves are logged"
-        return NotApplicable(beside, "a line for every checkpoint saved or failed")
+        known = "; the checkpoints are known without" if signals.checkpoints else ""
+        return NotApplicable(f"no saves are logged{known}", "a line for every checkpoint saved or failed")
     gap = _gap(signals, steps, params["intervals"])
     return Fired((gap,)) if gap is not None else Clear()
 
