@@ -55,6 +55,12 @@ def effect(**changes: object) -> Incident:
     return make_incident("nan-onset", 41_236, caused_by=full_incident().id, summary="loss turns NaN", **changes)
 
 
+def test_reasons_that_are_sentences_are_joined_without_their_full_stops() -> None:
+    cause = Cause("data-shift", 0.6, ("the scale falls, steps 4700 to 6640.", "and so on...", "nothing announced it."))
+    text = render_run(make_run(make_incident(causes=(cause,))))
+    assert "*For:* the scale falls, steps 4700 to 6640; and so on...; nothing announced it." in text
+
+
 def test_a_report_asks_to_go_back_only_where_the_remedies_do() -> None:
     incident = full_incident()
     assert incident.safe_checkpoint is not None

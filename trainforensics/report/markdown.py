@@ -68,6 +68,7 @@ def render_postmortem(result: RunResult) -> str:
         lost=_lost(alarms, result.axis.unit),
         gaps=_grouped(result.not_judged),
         moments=narrative.moments(result),
+        actions=list(dict.fromkeys(remedy.action for page in alarms for remedy in page.root.remediation)),
     )
 
 
@@ -99,7 +100,7 @@ def _environment() -> Environment:
         "number": number,
         "link": lambda path: Markdown(quote(path)),
         "clause": text.clause,
-        "clauses": lambda items: text.clause("; ".join(items)),
+        "clauses": lambda items: text.clause("; ".join(map(text.unclosed, items))),
     }
     environment.globals |= {
         name: getattr(text, name)

@@ -165,6 +165,11 @@ def cost(incident: Incident, unit: str) -> str:
     return ", ".join(parts) + (f" at {number(incident.onset_step)} alone" if alone else "") if parts else "-"
 
 
+def unclosed(text: str) -> str:
+    """Text without the full stop at its end, to be followed by other text; an ellipsis stays."""
+    return text if text.endswith("...") else text.removesuffix(".")
+
+
 def clause(text: str) -> Markdown:
     """Text of unknown origin, escaped and closed by a full stop, to follow a colon."""
     line = escape(text)

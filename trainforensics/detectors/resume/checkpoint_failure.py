@@ -65,7 +65,7 @@ def _failure(signals: Signals, failed: list[Event], saved: list[int]) -> Finding
     known = saved or [c.step for c in signals.checkpoints]
     good = max((s for s in known if onset is None or s < onset), default=None)
     where = f"at step{'s' if len(onsets) > 1 else ''} {', '.join(map(str, onsets[:6]))}" if onsets else "in this log"
-    text = f"A checkpoint could not be saved or loaded {where}: {line_of(failed[0])}"
+    text = f"A checkpoint could not be saved or loaded {where}: {line_of(failed[0]).removesuffix('.')}"
     text += f"; the last good one is of step {good}." if good is not None else "; no earlier good one is known."
     return Finding(
         kind="checkpoint-failure",
