@@ -481,7 +481,8 @@ class Reader:
             own = {name: f"{shape.split}/{name[4:]}" for name in shape.names if name.startswith("val/")}
             shape.rename(own)
         self._known.append(shape)
-        shape.plain &= not (shape.validation or shape.follows) and (self.clock.epoch is None or is_global(shape.step_name))
+        shape.plain &= not (shape.validation or shape.follows)
+        shape.plain &= self.clock.epoch is None or is_global(shape.step_name)
         if shape.plain and len(self._front) < _MOST_FRONT:
             self._front.append(shape)
         self._shapes.insert(0, shape)
