@@ -52,6 +52,17 @@ class Patient:
             found, grew = found | more, bool(more)
         return tuple(i for i in self.incidents if i.id in found)
 
+    @property
+    def fatal(self) -> bool:
+        """Whether the weights are no numbers any more."""
+        return any(i.kind in NAN_KINDS for i in self.chain)
+
+    @property
+    def weights_harmed(self) -> bool:
+        """Whether the weights are lost, or worse than before to the end of the log."""
+        lasting = any(i.recovery in ROLL_BACK for i in self.chain if i.role == "train_loss")
+        return (self.fatal or lasting) and self.incident.kind not in GENERALISATION
+
     @cached_property
     def suspects(self) -> tuple[Suspect, ...]:
         """Shards, documents and batches worth a look."""
@@ -72,6 +83,9 @@ def prescribe(incidents: tuple[Incident, ...], signals: Signals) -> tuple[Incide
         else:
             checkpoint = safe_checkpoint(incident, incidents, signals)
         patient = Patient(incident, incidents, signals, checkpoint)
+        if checkpoint is not None and patient.weights_harmed:
+            checkpoint = replace(checkpoint, go_back=True)
+            patient = replace(patient, checkpoint=checkpoint)
         remedies = [remedy for step in STEPS for remedy in step(patient)]
         done.append(replace(incident, safe_checkpoint=checkpoint, remediation=tuple(remedies)))
     return tuple(done)
@@ -79,15 +93,13 @@ def prescribe(incidents: tuple[Incident, ...], signals: Signals) -> tuple[Incide
 
 def roll_back(patient: Patient) -> list[Remedy]:
     """Back to the last healthy checkpoint where the weights are lost or harmed."""
-    fatal = any(i.kind in NAN_KINDS for i in patient.chain)
-    harmed = any(i.recovery in ROLL_BACK for i in patient.chain if i.role == "train_loss")
     chosen = patient.checkpoint
-    if not (fatal or harmed) or chosen is None or patient.incident.kind in GENERALISATION:
+    if chosen is None or not chosen.go_back:
         return []
     if chosen.step is None:
         return [Remedy("Roll back to before the incident", chosen.why, "the loss joins its old course there")]
     why = f"checkpoint {chosen.step} is clean: {chosen.why}"
-    if fatal:
+    if patient.fatal:
         why += "; later ones hold NaN in weights or optimiser"
     return [Remedy(f"Roll back to checkpoint {chosen.step}", why, f"the loss joins its old course after {chosen.step}")]
 

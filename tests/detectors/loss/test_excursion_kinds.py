@@ -55,6 +55,16 @@ def test_recurring_bursts_are_one_finding_with_every_onset() -> None:
     assert "4 bursts" in finding.summary
 
 
+def test_a_burst_is_told_with_the_step_of_each_of_its_numbers() -> None:
+    values = healthy(900)
+    (at_once,) = fired(burst(values, 200, 3.0))["instant-burst"].findings
+    assert f"to {burst(values, 200, 3.0)[200]:.4g} at step 201, " in at_once.summary
+    values[400:404] += (2.0, 2.5, 3.0, 1.0)
+    (later,) = fired(values)["instant-burst"].findings
+    assert (later.onset_step, later.peak_step) == (401, 403)
+    assert f"at step 401, to {values[402]:.4g} at 403, " in later.summary
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_bursts_in_squared_errors_that_span_decades(seed: int) -> None:
     """In log space such noise has its tail below; twenty bursts a hundred times the level stand out all the same."""

@@ -72,11 +72,11 @@ def _is_burst(event: LossEvent) -> bool:
 
 
 def _summary(bursts: list[LossEvent], highest: LossEvent) -> str:
-    e = highest.excursion
-    text = (
-        f"{highest.curve.name} jumped from {e.before:.4g} to {highest.peak:.4g} at step {highest.onset_step}, "
-        f"{e.widths} noise widths; {settles(e.recovery)}"
+    e, onset, top = highest.excursion, highest.onset_step, highest.peak_step
+    place = (
+        f"to {highest.peak:.4g} at step {onset}" if top == onset else f"at step {onset}, to {highest.peak:.4g} at {top}"
     )
+    text = f"{highest.curve.name} jumped from {e.before:.4g} {place}, {e.widths} noise widths; {settles(e.recovery)}"
     if len(bursts) == 1:
         return text
     steps = ", ".join(str(e.onset_step) for e in bursts[:6]) + (" ..." if len(bursts) > 6 else "")
