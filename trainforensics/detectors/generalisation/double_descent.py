@@ -33,19 +33,17 @@ from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable,
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.evaluations import (
     Condensed,
-    SecondDescent,
     best_step,
     condense,
     course_between,
     higher_is_better,
     last_level_steps,
     level_steps,
-    mann_kendall,
     median_of,
     oriented,
-    second_descent,
     validation_curves,
 )
+from trainforensics.signals.rises import SecondDescent, mann_kendall, second_descent
 from trainforensics.signals.structure import announced
 
 FIRST = 2  # evaluations of a model that has learnt nothing yet

@@ -36,21 +36,17 @@ from trainforensics.signals.chance import ignorance
 from trainforensics.signals.evaluations import (
     Condensed,
     Course,
-    Rise,
-    apart,
     best_step,
     condense,
     course_between,
-    earlier_wobble,
     higher_is_better,
     last_level_steps,
     level_steps,
     median_of,
     oriented,
-    second_descent,
-    sustained_rise,
     validation_curves,
 )
+from trainforensics.signals.rises import Rise, apart, earlier_wobble, second_descent, sustained_rise
 
 META = Meta(
     kind=KINDS["eval-regression"],

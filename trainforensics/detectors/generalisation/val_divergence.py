@@ -35,25 +35,26 @@ from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable,
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.evaluations import (
     FEW,
-    MAX_JUMP_POINTS,
     Condensed,
     Course,
-    Rise,
     best_step,
     condense,
     course_between,
-    earlier_wobble,
-    first_in_order,
     last_level_steps,
-    level_jump,
     level_steps,
     level_up_to,
     median_of,
     oriented,
+    validation_curves,
+)
+from trainforensics.signals.jumps import MAX_JUMP_POINTS, level_jump
+from trainforensics.signals.rises import (
+    Rise,
+    earlier_wobble,
+    first_in_order,
     rise_in_order,
     second_descent,
     sustained_rise,
-    validation_curves,
 )
 
 META = Meta(
