@@ -23,6 +23,7 @@ from trainforensics.signals.evaluations import (
 
 BEGUN = 4.0  # noise widths above the lowest level at which a ramp finds a rise under way
 AT_ONCE = 0.25  # of the evaluations since the minimum: a rise within less has no slope to follow back
+LATEST = 3  # evaluations that are an end at least
 LOW = 0.3  # quantile that is the level before a rise: the values next to it may belong to its beginning
 
 
@@ -84,6 +85,18 @@ def mann_kendall(value: Floats) -> float:
             orders = np.convolve(orders, np.ones(k))  # orders of k values by number of inversions
         return float(orders[: (pairs - int(s)) // 2 + 1].sum() / orders.sum())
     return 0.5 * math.erfc((s - 1) / math.sqrt(2 * variance))
+
+
+def never_again(value: Floats) -> float:
+    """Chance that the last values, at most half of them, lie above so many of the lowest before them as they do.
+
+    Exact for values in any order and blind to how far outliers lie; the least over all such ends, 1 for fewer than
+    `2 * LATEST` values.
+    """
+    n = len(value)
+    least = np.minimum.accumulate(value[::-1])[::-1]
+    lower = ((n - m, int(np.sum(value[: n - m] < least[n - m]))) for m in range(LATEST, n // 2 + 1))
+    return min((math.comb(before, k) / math.comb(n, k) for before, k in lower), default=1.0)
 
 
 def apart(value: Floats, onset: int, before: int = 8) -> float:
@@ -151,14 +164,12 @@ def rise_in_order(curve: Condensed) -> Rise | None:
 
 
 def first_in_order(curve: Condensed, rise: Rise) -> int:
-    """The onset, or, of a few evaluations, the first of those before it that led up to it without a step back: too few
-    for a ramp to be fitted to."""
-    onset, value = rise.onset, curve.value
-    if len(curve) >= FEW:
-        return onset
-    while onset - 1 > rise.best and value[onset - 1] < value[onset]:
-        onset -= 1
-    return onset
+    """The onset, or the evaluation after the best where each from there to the onset is worse than the one before; of
+    a few evaluations, too few for a ramp to be fitted to, the first of those that led up to it without a step back."""
+    first, value = rise.onset, curve.value
+    while first - 1 > rise.best and value[first - 1] < value[first]:
+        first -= 1
+    return first if first == rise.best + 1 or len(curve) < FEW else rise.onset
 
 
 def _rise_onset(curve: Condensed, best: int, last: int) -> int:
