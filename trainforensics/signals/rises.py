@@ -23,6 +23,7 @@ from trainforensics.signals.evaluations import (
 
 BEGUN = 4.0  # noise widths above the lowest level at which a ramp finds a rise under way
 AT_ONCE = 0.25  # of the evaluations since the minimum: a rise within less has no slope to follow back
+UP = 0.05  # of the level: a small validation set repeats within less
 LATEST = 3  # evaluations that are an end at least
 LOW = 0.3  # quantile that is the level before a rise: the values next to it may belong to its beginning
 
@@ -169,10 +170,19 @@ def first_in_order(curve: Condensed, rise: Rise) -> int:
     first, value = rise.onset, curve.value
     while first - 1 > rise.best and value[first - 1] < value[first]:
         first -= 1
-    return first if first == rise.best + 1 or len(curve) < FEW else rise.onset
+    from_best = first == rise.best + 1 and value[rise.best] < value[first]
+    return first if from_best or len(curve) < FEW else rise.onset
 
 
 def _rise_onset(curve: Condensed, best: int, last: int) -> int:
+    """First evaluation of the rise that leads from `best` to `last`: where its ramp begins, at the latest where the
+    curve has left its lowest level for good."""
+    bar = float(curve.smooth[best]) + max(BEGUN * curve.noise, UP * scale_of(curve.value))
+    up = best + 1 + int(np.flatnonzero(curve.value[best : last + 1] < bar)[-1])
+    return min(_ramp_onset(curve, best, last), up)
+
+
+def _ramp_onset(curve: Condensed, best: int, last: int) -> int:
     """First evaluation of the rise that leads from `best` to `last`.
 
     The ramp that fits best tells the level before the rise, however the curve wandered since its minimum. Where it is
