@@ -24,7 +24,7 @@ MAD_TO_SD = 1.4826  # of a normal distribution
 TINY = float(np.finfo(np.float64).tiny)
 _HUGE = 1e100  # larger values would overflow when squared; a curve that holds them is another kind's business
 _LOWER_IS_BETTER = re.compile(
-    r"(^|[^a-z])(err(or)?(_?rate)?|loss|nll|ppl|perplexity|bpb|bpc|wer|cer|fid|kid|fvd|eer|mse|mae|rmse|mape|lpips|top\d?_?err)"
+    r"(^|[^a-z])(err(or)?(_?rate)?|loss|nll|ppl|perplexity|bpb|bpc|wer|cer|fid|kid|fvd|eer|mse|mae|rmse|mape|lpips|distance|hausdorff|ece|brier|top\d?_?err)"
     r"($|[^a-z])"
 )
 

@@ -24,6 +24,8 @@ from trainforensics.signals.evaluations import (
 BEGUN = 4.0  # noise widths above the lowest level at which a ramp finds a rise under way
 AT_ONCE = 0.25  # of the evaluations since the minimum: a rise within less has no slope to follow back
 UP = 0.05  # of the level: a small validation set repeats within less
+ESTABLISHED, LEAST_ESTABLISHED = 8, 3  # evaluations whose median is the level that a score has reached
+COLLAPSED = ((0.125, 2), (0.5, 3))  # share of it that is kept, for evaluations: no noise of a score is as wide
 LATEST = 3  # evaluations that are an end at least
 LOW = 0.3  # quantile that is the level before a rise: the values next to it may belong to its beginning
 
@@ -265,3 +267,26 @@ def second_descent(curve: Condensed, min_side: int = 3) -> SecondDescent | None:
     onset = _rise_onset(curve, first, peak)
     z, relative = min(top - low, top - end) / error, (top - low) / scale
     return SecondDescent(first, onset, peak, second, low, top, end, z, noise, relative)
+
+
+def collapses(score: Floats) -> tuple[tuple[int, int], ...]:
+    """Stretches (first, end) of a score in which it keeps so little of its established level, for so many evaluations,
+    as `COLLAPSED` says. The level is the median of up to `ESTABLISHED` evaluations before, at most one in eight of
+    which is as low, and more than a beginning: a fifth of the best."""
+    found, at = [], LEAST_ESTABLISHED
+    while at < len(score):
+        before = score[max(0, at - ESTABLISHED) : at]
+        end = max((_low_until(score, at, before, kept, least) for kept, least in COLLAPSED), default=at)
+        if end > at:
+            found.append((at, end))
+        at = max(end, at + 1)
+    return tuple(found)
+
+
+def _low_until(score: Floats, at: int, before: Floats, kept: float, least: int) -> int:
+    """Where the evaluations from `at` on, `least` of them, are back above `kept` of the level before; else `at`."""
+    level = float(np.median(before))
+    bar = kept * level if level > score.max() / 5 else -math.inf
+    high = np.flatnonzero(score[at:] >= bar)
+    end = at + int(high[0]) if len(high) else len(score)
+    return end if end - at >= least and float(np.mean(before < bar)) <= 1 / 8 else at

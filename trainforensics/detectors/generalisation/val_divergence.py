@@ -114,12 +114,13 @@ def _judge(curve: Curve, train: Curve | None, signals: Signals, params: Params) 
 
 
 def _is_large(points: Condensed, rise: Rise, train: Curve | None, params: Params) -> bool:
-    """Whether a few evaluations, each worse than the one before, tell enough by their size: beside a training loss that
-    fell; without one, or where it rises far less, only if in an order that chance seldom makes."""
+    """Whether a few evaluations, each worse than the one before, tell enough: by their size beside a training loss that
+    fell, or in a curve that bends upwards throughout; without such a loss by both size and number."""
     before, after = level_up_to(train, points.step)[[rise.best, -1]]
     ordered = rise.trend_p <= params["short_p"]
     if 0 < after <= params["memorised"] * before:
-        return rise.relative >= params["alarm" if ordered else "short_rise"]
+        bowl = ordered and bool(np.all(np.diff(points.value, 2) > 0))
+        return rise.relative >= params["alarm" if bowl else "short_rise"]
     apart = not after > before or np.log(after / before) < np.log1p(rise.relative) / 2
     return ordered and rise.relative >= params["unknown_rise"] and bool(apart)
 
