@@ -100,10 +100,9 @@ def detect(signals: Signals, params: Params) -> Outcome:
 
 def _judge(curve: Curve, train: Curve | None, signals: Signals, params: Params) -> Finding | None:
     points = condense(curve)
-    rise = rise_in_order(points) if len(points) < FEW else None
-    if rise is not None and _is_large(points, rise, train, params):
-        return _finding(curve, points, rise, course_between(train, points, rise.best, len(points) - 1), signals, params)
-    rise = sustained_rise(points)
+    few, rise = rise_in_order(points) if len(points) < FEW else None, sustained_rise(points)
+    if few is not None and (rise is None or few.trend_p <= params["short_p"]) and _is_large(points, few, train, params):
+        return _finding(curve, points, few, course_between(train, points, few.best, len(points) - 1), signals, params)
     if rise is None:
         return None
     training = course_between(train, points, rise.best, len(points) - 1)
