@@ -9,8 +9,9 @@ import numpy as np
 
 from trainforensics.signals.curve import Curve, Floats
 from trainforensics.signals.epochs import epoch_length
-from trainforensics.signals.evaluations import condense, higher_is_better, ramp, usable, validation_curves
+from trainforensics.signals.evaluations import condense, higher_is_better, usable, validation_curves
 from trainforensics.signals.noise import median, robust_sigma
+from trainforensics.signals.rises import ramp
 from trainforensics.signals.run import Signals
 from trainforensics.signals.stretches import at_steps
 from trainforensics.signals.trend import moving_median

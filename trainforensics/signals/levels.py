@@ -10,7 +10,8 @@ import numpy as np
 
 from trainforensics.signals.curve import Curve, Floats
 from trainforensics.signals.epochs import epoch_ends
-from trainforensics.signals.evaluations import condense, level_jump, point_noise
+from trainforensics.signals.evaluations import condense, point_noise
+from trainforensics.signals.jumps import level_jump
 from trainforensics.signals.restarts import restarts
 from trainforensics.signals.run import Signals
 from trainforensics.signals.steps import SIDE, kept_up, lasting_steps, other_moves

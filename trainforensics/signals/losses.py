@@ -8,13 +8,7 @@ import numpy as np
 
 from trainforensics.model import Evidence, Finding, NotApplicable, Recovery
 from trainforensics.signals.curve import Curve, Floats
-from trainforensics.signals.evaluations import (
-    condense,
-    earlier_wobble,
-    higher_is_better,
-    sustained_rise,
-    validation_curves,
-)
+from trainforensics.signals.evaluations import condense, higher_is_better, validation_curves
 from trainforensics.signals.excursions import (
     MIN_POINTS,
     above_start,
@@ -27,6 +21,7 @@ from trainforensics.signals.excursions import (
 from trainforensics.signals.measure import Excursion
 from trainforensics.signals.parts import part_adds
 from trainforensics.signals.precursors import RISING, companions, excursions_of, precursors
+from trainforensics.signals.rises import earlier_wobble, sustained_rise
 from trainforensics.signals.run import Signals
 from trainforensics.signals.running import running_mean
 from trainforensics.signals.structure import FEWEST_STAGE, announced, ramps

@@ -14,7 +14,8 @@ Evidence:
 
 False positives:
     A burst or a learning-rate restart lifts training and validation together: training must not rise. Wandering curves:
-    no second hump may be half as high. Start-up: the first minimum needs its own fall.
+    no second hump may be half as high. Start-up: the first minimum needs its own fall. A score that is all but lost
+    for a while is a collapse (eval-regression).
 
 Example:
     Random-feature models with label noise, epoch-wise: the error falls to 0.49, climbs to 0.53 and ends at 0.31.
@@ -33,19 +34,17 @@ from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable,
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.evaluations import (
     Condensed,
-    SecondDescent,
     best_step,
     condense,
     course_between,
     higher_is_better,
     last_level_steps,
     level_steps,
-    mann_kendall,
     median_of,
     oriented,
-    second_descent,
     validation_curves,
 )
+from trainforensics.signals.rises import SecondDescent, collapses, mann_kendall, second_descent
 from trainforensics.signals.structure import announced
 
 FIRST = 2  # evaluations of a model that has learnt nothing yet
@@ -70,6 +69,7 @@ META = Meta(
 def detect(signals: Signals, params: Params) -> Outcome:
     """The clearest hump over all validation errors and losses; errors go first."""
     metrics = [curve for curve in validation_curves(signals, "val_metric") if curve.series.domain is None]
+    metrics = [curve for curve in metrics if not higher_is_better(curve) or not collapses(curve.value)]
     losses = [curve for curve in validation_curves(signals) if curve.series.domain is None]
     curves = [curve for curve in (*metrics, *losses) if len(curve) >= 9]
     if not curves:

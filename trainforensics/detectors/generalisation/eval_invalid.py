@@ -37,17 +37,9 @@ from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome, Scope
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.curve import Bools, Floats, Ints
-from trainforensics.signals.evaluations import (
-    MAX_JUMP_POINTS,
-    condense,
-    evaluated,
-    is_whole,
-    level_up_to,
-    point_noise,
-    runs,
-    usable,
-)
+from trainforensics.signals.evaluations import condense, evaluated, is_whole, level_up_to, point_noise, runs, usable
 from trainforensics.signals.frozen import frozen_metric
+from trainforensics.signals.jumps import MAX_JUMP_POINTS
 from trainforensics.signals.noise import printed_grid
 
 LEARNT = 0.5  # logarithm of the factor by which the training loss fell from its first to its last third

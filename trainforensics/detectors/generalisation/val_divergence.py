@@ -35,25 +35,27 @@ from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable,
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.evaluations import (
     FEW,
-    MAX_JUMP_POINTS,
     Condensed,
     Course,
-    Rise,
     best_step,
     condense,
     course_between,
-    earlier_wobble,
-    first_in_order,
     last_level_steps,
-    level_jump,
     level_steps,
     level_up_to,
     median_of,
     oriented,
+    validation_curves,
+)
+from trainforensics.signals.jumps import MAX_JUMP_POINTS, level_jump
+from trainforensics.signals.rises import (
+    Rise,
+    earlier_wobble,
+    first_in_order,
+    never_again,
     rise_in_order,
     second_descent,
     sustained_rise,
-    validation_curves,
 )
 
 META = Meta(
@@ -74,7 +76,8 @@ META = Meta(
         Param("memorised_p", 0.2, "and the Mann-Kendall level: 3 evaluations out of order by one"),
         Param("memorised_rise", 0.05, "and the rise against the level: noise of small sets reaches less by itself"),
         Param("trending_z", 2.0, "standard errors that are enough where the trend itself is beyond doubt (`trend_p`)"),
-        Param("unknown_rise", 1.0, "rise of a few evaluations that needs no training loss beside it: twice the best"),
+        Param("never_p", 0.02, "chance that the last evaluations lie above so many of the lowest: noise of any shape"),
+        Param("unknown_rise", 1.0, "rise of a few evaluations that needs no fall of the training loss: twice the best"),
         Param("undone", 0.5, "share of the rise that a later fall must undo for the event to be another kind's"),
     ),
 )
@@ -97,27 +100,28 @@ def detect(signals: Signals, params: Params) -> Outcome:
 
 def _judge(curve: Curve, train: Curve | None, signals: Signals, params: Params) -> Finding | None:
     points = condense(curve)
-    rise = sustained_rise(points)
-    few = rise is None and len(points) < FEW
-    if few:
-        rise = rise_in_order(points)
+    few, rise = rise_in_order(points) if len(points) < FEW else None, sustained_rise(points)
+    if few is not None and (rise is None or few.trend_p <= params["short_p"]) and _is_large(points, few, train, params):
+        return _finding(curve, points, few, course_between(train, points, few.best, len(points) - 1), signals, params)
     if rise is None:
         return None
     training = course_between(train, points, rise.best, len(points) - 1)
-    if training.way == "rises" or (not few and _is_another_shape(curve, points, rise, train, params)):
+    if training.way == "rises" or _is_another_shape(curve, points, rise, train, params):
         return None
-    if few:
-        sure = _is_large(rise, training, params)
-    else:
-        sure = _stands_out(points, rise, params) or _beside_memorised(points, rise, training, params)
+    sure = _stands_out(points, rise, params) or _beside_memorised(points, rise, training, params)
     return _finding(curve, points, rise, training, signals, params) if sure else None
 
 
-def _is_large(rise: Rise, training: Course, params: Params) -> bool:
-    """Whether two or three evaluations, each worse than the one before, tell enough by their size."""
-    if training.way == "unknown":
-        return rise.relative >= params["unknown_rise"] and rise.trend_p <= params["short_p"]
-    return rise.relative >= params["short_rise"] and training.kept <= params["memorised"]
+def _is_large(points: Condensed, rise: Rise, train: Curve | None, params: Params) -> bool:
+    """Whether a few evaluations, each worse than the one before, tell enough: by their size beside a training loss that
+    fell, or in a curve that bends upwards throughout; without such a loss by both size and number."""
+    before, after = level_up_to(train, points.step)[[rise.best, -1]]
+    ordered = rise.trend_p <= params["short_p"]
+    if 0 < after <= params["memorised"] * before:
+        bowl = ordered and bool(np.all(np.diff(points.value, 2) > 0))
+        return rise.relative >= params["alarm" if bowl else "short_rise"]
+    apart = not after > before or np.log(after / before) < np.log1p(rise.relative) / 2
+    return ordered and rise.relative >= params["unknown_rise"] and bool(apart)
 
 
 def _stands_out(points: Condensed, rise: Rise, params: Params) -> bool:
@@ -144,7 +148,7 @@ def _beside_memorised(points: Condensed, rise: Rise, training: Course, params: P
     return (
         training.kept <= params["memorised"]
         and _lost(points, rise) >= params["memorised_rise"]
-        and (clear or trending)
+        and (clear or trending or never_again(points.value) <= params["never_p"])
         and rise.level - rise.low >= earlier_wobble(points, rise.best)
     )
 
@@ -232,7 +236,7 @@ def _training_text(training: Course, logged: bool) -> str:
         return "no training loss is recognised in the log"
     if training.way == "unknown":
         return "training loss not logged over these steps"
-    verb = "fell" if training.way == "falls" else "stayed"
+    verb = {"falls": "fell", "flat": "stayed", "rises": "rose less"}[training.way]
     return f"while training loss {verb} ({training.before:.4g} -> {training.after:.4g})"
 
 
@@ -250,5 +254,5 @@ def _confidence(rise: Rise, training: Course, corroborated: bool) -> float:
     Without a training loss a failing run looks the same, so that the rise alone is as likely as not to be overfitting.
     """
     clear = min(0.92, 0.6 + 0.02 * (rise.z - 6))
-    weight = {"falls": 1.0, "flat": 0.8, "unknown": 0.5, "rises": 0.0}[training.way]
+    weight = {"falls": 1.0, "flat": 0.8, "unknown": 0.5, "rises": 0.5}[training.way]
     return round(min(0.97, clear * weight + (0.05 if corroborated else 0.0)), 2)

@@ -36,18 +36,14 @@ from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable,
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.curve import Ints
 from trainforensics.signals.evaluations import (
-    MAX_JUMP_POINTS,
     Condensed,
-    Jump,
     condense,
     higher_is_better,
-    level_jump,
     level_up_to,
-    outlying,
     point_noise,
-    spikes,
     validation_curves,
 )
+from trainforensics.signals.jumps import MAX_JUMP_POINTS, Jump, level_jump, outlying, spikes
 
 META = Meta(
     kind=KINDS["val-jump"],

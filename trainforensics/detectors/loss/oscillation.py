@@ -33,7 +33,8 @@ from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.curve import Floats
-from trainforensics.signals.evaluations import level_up_to, swings, validation_curves
+from trainforensics.signals.evaluations import level_up_to, validation_curves
+from trainforensics.signals.jumps import swings
 from trainforensics.signals.noise import medians
 from trainforensics.signals.parts import part_adds
 from trainforensics.signals.precursors import companions

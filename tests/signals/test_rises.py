@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from factories import make_curve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainforensics.signals.evaluations import condense
+from trainforensics.signals.rises import mann_kendall, sustained_rise
+
+
+def test_mann_kendall_holds_its_level() -> None:
+    rng = np.random.default_rng(1)
+    p = np.array([mann_kendall(rng.standard_normal(15)) for _ in range(2000)])
+    assert np.mean(p < 0.01) < 0.02
+    assert mann_kendall(np.arange(8.0)) < 0.001
+    assert mann_kendall(np.ones(8)) == 1.0
+
+
+@given(st.lists(st.floats(-1e6, 1e6, allow_subnormal=False), min_size=5, max_size=40), st.floats(0.01, 100))
+def test_a_rise_does_not_depend_on_the_unit(values: list[float], factor: float) -> None:
+    plain = sustained_rise(condense(make_curve(values, "val_loss")))
+    scaled = sustained_rise(condense(make_curve(np.array(values) * factor, "val_loss")))
+    assert (plain is None) == (scaled is None)
+    if plain is not None and scaled is not None:
+        assert scaled.z == pytest.approx(plain.z, rel=1e-3)
+
+
+def test_the_noise_of_a_rise_is_that_since_the_lowest_evaluation() -> None:
+    """A steep and wild start says nothing of how well later evaluations are known."""
+    rng = np.random.default_rng(2)
+    start = 1.7 - 1.4 * np.linspace(0, 1, 14) ** 2 + 0.05 * rng.standard_normal(14)
+    late = 0.30 + np.linspace(0, 0.09, 14) + 0.008 * rng.standard_normal(14)
+    rise = sustained_rise(condense(make_curve(np.append(start, late), "val_loss")))
+    assert rise is not None
+    assert rise.z > 6

@@ -1,0 +1,156 @@
+"""Validation that leaves its level between two evaluations: for good, for one or a few evaluations, or to and fro.
+
+All kernels take values of which lower is better, finite, in step order.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainforensics.signals.curve import Curve, Floats, Ints
+from trainforensics.signals.evaluations import FEW, TINY, Condensed, point_noise, scale_of
+from trainforensics.signals.noise import medians_of
+
+MAX_JUMP_POINTS = 400  # a jump needs neighbouring evaluations, so less may be condensed
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """A level change between two evaluations: the position of the first evaluation on the new level.
+
+    `z`: the step in units of point noise and of the other steps; `kept_z`: the step between two parallel lines through
+    both sides in units of its standard error and of such steps elsewhere (0 at the start, where curves are no lines).
+    """
+
+    at: int
+    before: float
+    after: float
+    z: float
+    kept_z: float
+    relative: float
+
+
+def level_jump(curve: Condensed, min_side: int = 3) -> Jump | None:
+    """The largest level change between two neighbouring evaluations, `z` in units of its own noise and unrest.
+
+    A change that is not done at once, or not kept, is none: the step between the two evaluations must make up most of
+    the difference between the levels before and after it.
+    """
+    n, v = len(curve), curve.value
+    side = max(min_side, min(8, n // 5))
+    if n < 2 * min_side:
+        return None
+    moves = np.diff(v)
+    at = np.arange(min_side, n - min_side + 1)
+    before = medians_of(v, np.maximum(0, at - side), at)
+    after = medians_of(v, at, np.minimum(at + side, n))
+    drift = medians_of(moves, np.maximum(0, at - 1 - side), np.minimum(at + side, n - 1))
+    excess = moves[at - 1] - drift
+    centres = (np.minimum(side, at) + np.minimum(side, n - at)) / 2
+    kept = after - before - drift * centres
+    smaller, larger = np.minimum(np.abs(excess), np.abs(kept)), np.maximum(np.abs(excess), np.abs(kept))
+    size = np.where((np.sign(excess) == np.sign(kept)) & (smaller >= 0.6 * larger), smaller, 0.0)
+    k = int(np.argmax(size))
+    if size[k] <= 0:
+        return None
+    elsewhere = (np.abs(np.arange(len(at)) - k) > 1) & (at >= min(n // 5, at[k]))  # start-up may do anything
+    others = np.abs(excess[elsewhere])
+    unrest = float(others.max()) if len(others) else 0.0
+    least = max(1e-9 * float(np.abs(v).max()), TINY)
+    settled = n // 4 if n >= 16 and at[k] >= n // 4 else 0  # the bend of a steep start is no noise
+    point = point_noise(v[settled:])
+    noise = max(point * math.sqrt(2), unrest / 3, least)
+    step, error = _fitted_steps(v, at, side)
+    far = np.abs(step / error)[(np.abs(np.arange(len(at)) - k) >= side) & (at >= min(n // 5, at[k]))]
+    kept_noise = max(point, float(far.max()) / 3.5 if len(far) else 0.0, least)
+    scale = scale_of(v)
+    level_before = float(before[k] + drift[k] * min(side, at[k]) / 2)
+    return Jump(
+        at=int(at[k]),
+        before=level_before,
+        after=float(after[k]),
+        z=float(size[k]) / noise,
+        kept_z=abs(float(step[k] / error[k])) / kept_noise if at[k] >= n // 4 else 0.0,
+        relative=float(size[k]) / scale if scale > 0 else 0.0,
+    )
+
+
+def _fitted_steps(value: Floats, at: Ints, side: int) -> tuple[Floats, Floats]:
+    """Steps between parallel least-squares lines left and right of each place, and their errors for unit noise."""
+    step, error = np.empty(len(at)), np.empty(len(at))
+    for i, k in enumerate(at):
+        r = min(side, int(k), len(value) - int(k))
+        x = np.arange(r) - (r - 1) / 2
+        left, right = value[k - r : k], value[k : k + r]
+        spread = 2 * float(x @ x)
+        slope = float(x @ left + x @ right) / spread
+        step[i] = right.mean() - left.mean() - slope * r
+        error[i] = math.sqrt(2 / r + r * r / spread)
+    return step, error
+
+
+def outlying(curve: Curve, gap: float, size: float, most: int = 2) -> Ints:
+    """Positions of the one to `most` evaluations that stand `gap` times as far above their neighbours as all others do.
+
+    Heights are measured against the median of five; where all values are positive in logarithms, for the errors of a
+    curve that falls over decades are proportional. `size` is the least height against the level. The first three
+    evaluations may do anything.
+    """
+    shown, height, positive = _heights(curve)
+    order = np.argsort(height)[::-1]
+    least = math.log1p(size) if positive else size * scale_of(curve.value)
+    for count in range(1, min(most, len(curve) - 1) + 1):
+        lowest, rest = height[order[count - 1]], height[order[count]]
+        if lowest >= max(gap * rest, least, 6 * point_noise(np.delete(shown, order[:count]))):
+            return np.sort(order[:count])
+    return np.empty(0, np.int64)
+
+
+def spikes(curve: Curve, size: float, fewest: int) -> Ints:
+    """Positions of `fewest` or more evaluations of a positive curve that stand alone above calm ones, after its start.
+
+    `size` is the least height against the median of five; each is also six times the noise of all others, and at most
+    one evaluation in six stands so high. Those of the first quarter do not count, those of the first tenth may do
+    anything.
+    """
+    shown, height, positive = _heights(curve)
+    n = len(curve)
+    high = height >= math.log1p(size)
+    if not positive or high.sum() > n / 6:
+        return np.empty(0, np.int64)
+    found = np.flatnonzero(high & (height >= 6 * point_noise(shown[~high])))
+    return found[found >= n // 10] if np.sum(found >= n // 4) >= fewest else found[:0]
+
+
+def _heights(curve: Curve) -> tuple[Floats, Floats, bool]:
+    """The evaluations (in logarithms where all are positive), their heights above the median of five, and whether they
+    are positive; the first three have none."""
+    value, n = curve.value, len(curve)
+    positive = bool(np.all(value > 0))
+    shown = np.log(value) if positive else value
+    first = np.maximum(0, np.minimum(np.arange(n) - 2, n - 5))
+    height = shown - medians_of(shown, first, np.minimum(first + 5, n))
+    height[: min(3, n)] = 0.0
+    return shown, height, positive
+
+
+def swings(curve: Curve, factor: float, as_bad: float) -> tuple[int, float, float] | None:
+    """Whether the later half of a positive curve swings to and fro by `factor`, again and again back to its start.
+
+    The index of the first swing up, and the 10th and 90th percentile of the later half. A share `as_bad` of it must lie
+    above the first evaluations; the middle is crossed by every fourth move at least, as one rise does not.
+    """
+    value, n = curve.value, len(curve)
+    if n < 2 * FEW or value.min() <= 0:
+        return None
+    late = value[n // 2 :]
+    low, high = (float(q) for q in np.quantile(late, (0.1, 0.9)))
+    above = value > math.sqrt(low * high)
+    often = float(np.mean(above[n // 2 + 1 :] != above[n // 2 : -1]))
+    if high < factor * low or often < 0.25 or float(np.mean(late > np.median(value[:3]))) < as_bad:
+        return None
+    first_low = int(np.argmin(above))
+    return first_low + int(np.argmax(above[first_low:])), low, high
