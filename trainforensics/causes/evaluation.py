@@ -13,7 +13,6 @@ from trainforensics.causes.movement import CREPT_POINTS, MOVED, STILL, Movement,
 from trainforensics.causes.weight import Reason
 from trainforensics.signals import Curve
 
-FEWEST = 4  # evaluations before the onset, without which their usual change is not known
 _TRAINING_LOSS = re.compile(r"train.*loss|loss.*train", re.IGNORECASE)
 
 
@@ -54,26 +53,7 @@ def trained(case: Case, moved: float = 0.0, still: float = 0.0, unseen: float = 
 
 def validated(case: Case, harmed: float = 0.0, unharmed: float = 0.0) -> list[Reason]:
     """An evaluation made while the training loss was up: as high as that, or as if nothing had been."""
-    loss, val = case.loss, case.curve("val_loss")
-    if loss is None or val is None or case.incident.role != "train_loss":
+    if case.validated is None:
         return []
-    at = int(np.searchsorted(val.step, case.onset))
-    move = movement(loss, case.onset)
-    if at < FEWEST or at >= len(val) or move is None or not _still_up(case, int(val.step[at])):
-        return []
-    there = float(loss.value[max(0, loss.at(int(val.step[at])))])
-    rise, before, after = there - move.before, float(val.value[at - 1]), float(val.value[at])
-    if not rise > 0 or not np.isfinite(before) or move.widths < MOVED:
-        return []
-    text = f"with the training loss at {there:.4g} (usual {move.before:.4g}) validation at {int(val.step[at])} was"
-    usual = float(np.nanmax(np.abs(np.diff(val.value[max(0, at - 2 * FEWEST) : at]))))
-    if not np.isfinite(after) or after - before > max(0.5 * rise, usual):
-        return reason(harmed, f"{text} {after:.4g} after {before:.4g}: the weights were harmed")
-    if after - before < 0.2 * rise:
-        return reason(unharmed, f"{text} {after:.4g} after {before:.4g}: the weights took no harm")
-    return []
-
-
-def _still_up(case: Case, step: int) -> bool:
-    end = case.incident.end_step
-    return case.incident.recovery != "recovered" or (end is not None and step < end)
+    state, text = case.validated
+    return reason(harmed if state == "harmed" else unharmed, text)

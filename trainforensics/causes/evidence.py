@@ -15,6 +15,7 @@ EIGHT = 8  # points before the onset without which calm cannot be told
 VIOLENT = 30.0
 JOINED = 4.0  # standard errors of a join below which two lives go on as one
 FAST_POINTS, SLOW_POINTS = 3, 8  # logged points from onset to return
+LED = {"rl-collapse": "the reward"}  # what a precursor leads, where it is not the loss
 SUDDEN = frozenset({"instant-burst", "divergence", "gradient-explosion"})
 
 
@@ -22,21 +23,26 @@ def gradient(case: Case, led: float = 0.0, same: float = 0.0, quiet: float = 0.0
     """Whether the gradient norm moved before the loss, in the same logged point, or not at all."""
     move, order = case.gradient, case.gradient_order
     if order == "led":
-        norms = {c.name for c in case.signals.curves("grad_norm")}
-        named = next((p.step for p in case.incident.precursors if p.signal in norms), case.onset)
-        step = move.lead_step if move is not None and move.lead >= CREPT_POINTS else named
-        lead = case.onset - step
-        return reason(led, f"the gradient norm left its noise at {step}, {lead} steps before the loss")
-    if move is None or order is None:
-        return []
-    if not math.isfinite(move.at):
+        return reason(led, _led(case))
+    if move is None or order is None or not math.isfinite(move.at):
         return []
     if order == "same":
-        text = (
-            f"the gradient norm jumped in the same logged point, from {move.before:.3g} to {move.at:.3g}, quiet before"
-        )
-        return reason(same, text)
-    return reason(quiet, f"the gradient norm stayed normal ({move.at:.3g}, usual {move.before:.3g})")
+        before, at = case.levels("grad_norm", move)
+        calm = "" if case.gradient_precursor else ", quiet before"
+        return reason(same, f"the gradient norm jumped in the same logged point, from {before:.3g} to {at:.3g}{calm}")
+    before, at = case.levels("grad_norm", move)
+    return reason(quiet, f"the gradient norm stayed normal ({at:.3g}, usual {before:.3g})")
+
+
+def _led(case: Case) -> str:
+    """When the gradient norm moved, and how long before the incident or what its precursor names."""
+    named, move = case.gradient_precursor, case.gradient
+    if named is not None:
+        step, lead = named.step, named.lead
+    else:
+        step = move.lead_step if move is not None else case.onset
+        lead = case.onset - step
+    return f"the gradient norm left its noise at {step}, {lead} steps before {LED.get(case.kind, 'the loss')}"
 
 
 def rate_jump(case: Case, points: float) -> list[Reason]:
@@ -75,12 +81,15 @@ def recovery(case: Case, fast: float = 0.0, slow: float = 0.0) -> list[Reason]:
     if case.kind not in SUDDEN or case.turns_nan is not None:
         return []
     points = case.recovered_in
+    open_question = case.validated is None  # an evaluation knows better than the time that the return took
     if points is not None and points <= FAST_POINTS:
         steps = max(1, points) * case.cadence
         within = f"{steps} steps" if steps > 1 else "one step"
-        return reason(fast, f"the loss was back within {within}, so the weights took no harm")
+        unharmed = ", so the weights took no harm" if open_question and case.quickly_back else ""
+        return reason(fast, f"the loss was back within {within}{unharmed}")
     if points is not None and points >= SLOW_POINTS:
-        return reason(slow, f"the loss took {points * case.cadence} steps to come back: the weights were harmed")
+        harmed = ": the weights were harmed" if open_question and not case.quickly_back else ""
+        return reason(slow, f"the loss took {points * case.cadence} steps to come back{harmed}")
     if case.incident.recovery in ("partial", "unrecovered", "diverging"):
         return reason(slow, f"the loss did not come back ({case.incident.recovery})")
     if case.incident.recovery == "ongoing" and case.points_after >= FAST_POINTS:
@@ -274,9 +283,9 @@ def violence(case: Case, points: float) -> list[Reason]:
     if case.beyond_start is not None:
         peak, first = case.beyond_start
         found += reason(points, f"the loss went to {peak:.4g}, above the {first:.4g} of the untrained model")
-    move = case.gradient
-    if move is not None and move.before > 0 and VIOLENT <= move.at / move.before < float("inf"):
-        found += reason(points, f"the gradient norm rose {move.at / move.before:.0f}-fold, to {move.at:.3g}")
+    before, at = case.levels("grad_norm", case.gradient) if case.gradient is not None else (0.0, 0.0)
+    if before > 0 and VIOLENT <= at / before < float("inf"):
+        found += reason(points, f"the gradient norm rose {at / before:.0f}-fold, to {at:.3g}")
     return found
 
 
