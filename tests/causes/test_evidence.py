@@ -69,6 +69,12 @@ def test_an_evaluation_has_the_last_word_on_the_weights() -> None:
     assert said(recovery(found, fast=1.0)) == "the loss was back within 2 steps"
 
 
+def test_what_came_back_is_the_series_of_the_incident() -> None:
+    signals = make_signals({"train_loss": noise(2.0), "grad_norm": burst(noise(), 30)}, step=STEP)
+    incident = make_incident("gradient-explosion", ONSET, end_step=ONSET + 1, recovery="recovered", role="grad_norm")
+    assert said(recovery(case(incident, signals), fast=1.0)) == "the gradient norm was back within one step"
+
+
 JUMP = make_signals({"train_loss": burst(noise(2.0), 3), "grad_norm": burst(noise(), 6)}, step=STEP)
 
 

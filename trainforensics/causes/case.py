@@ -323,6 +323,27 @@ class Case:
         return float(np.median(after)) if len(after) else None
 
     @cached_property
+    def rescaled(self) -> tuple[float, float] | None:
+        """Levels of a gradient norm that left for another one in one logged point and is since the same but for a
+        factor: no drift by more than a fifth of the step (as logarithms), and no more spread. None where it is not."""
+        curve = self.curve("grad_norm") if self.kind == "gradient-explosion" else None
+        curve = curve.take(curve.finite & (curve.value > 0)) if curve is not None else None
+        if curve is None:
+            return None
+        value, at = np.log(curve.value), int(np.searchsorted(curve.step, self.onset))
+        before, after = value[max(0, at - BASELINE) : at], value[at:]
+        if len(before) < LASTING_POINTS or len(after) < LASTING_POINTS:
+            return None
+        low, high, third = float(np.median(before)), float(np.median(after)), len(after) // 3
+        drift = abs(float(np.median(after[-third:]) - np.median(after[:third])))
+        step = float(after[0] - before[-1])
+        spreads = robust_sigma(np.diff(before)), robust_sigma(np.diff(after))
+        same = drift < 0.2 * (high - low) and step > 0.8 * (high - low) and spreads[1] < 1.5 * spreads[0]
+        told = self.told("grad_norm")
+        level = told.expected if told is not None and told.expected is not None else float(np.exp(low))
+        return (level, float(np.exp(high))) if same else None
+
+    @cached_property
     def no_gradient(self) -> tuple[float, float] | None:
         """Median norm over all parameters and median loss from the onset on, where the norm is all but 0; else None.
 

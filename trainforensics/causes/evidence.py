@@ -78,23 +78,35 @@ def rate_level(case: Case, high: float = 0.0, low: float = 0.0) -> list[Reason]:
 
 def recovery(case: Case, fast: float = 0.0, slow: float = 0.0) -> list[Reason]:
     """A bad batch leaves the weights nearly as they were; a violent update must be learnt away again."""
-    if case.kind not in SUDDEN or case.turns_nan is not None:
+    if case.kind not in SUDDEN or case.turns_nan is not None or case.rescaled is not None:
         return []
-    points = case.recovered_in
-    open_question = case.validated is None  # an evaluation knows better than the time that the return took
+    points, what = case.recovered_in, "the gradient norm" if case.incident.role == "grad_norm" else "the loss"
+    tells = case.incident.role == "train_loss" and case.validated is None  # an evaluation knows better than a return
     if points is not None and points <= FAST_POINTS:
         steps = max(1, points) * case.cadence
         within = f"{steps} steps" if steps > 1 else "one step"
-        unharmed = ", so the weights took no harm" if open_question and case.quickly_back else ""
-        return reason(fast, f"the loss was back within {within}{unharmed}")
+        unharmed = ", so the weights took no harm" if tells and case.quickly_back else ""
+        return reason(fast, f"{what} was back within {within}{unharmed}")
     if points is not None and points >= SLOW_POINTS:
-        harmed = ": the weights were harmed" if open_question and not case.quickly_back else ""
-        return reason(slow, f"the loss took {points * case.cadence} steps to come back{harmed}")
+        harmed = ": the weights were harmed" if tells and not case.quickly_back else ""
+        return reason(slow, f"{what} took {points * case.cadence} steps to come back{harmed}")
     if case.incident.recovery in ("partial", "unrecovered", "diverging"):
-        return reason(slow, f"the loss did not come back ({case.incident.recovery})")
+        return reason(slow, f"{what} did not come back ({case.incident.recovery})")
     if case.incident.recovery == "ongoing" and case.points_after >= FAST_POINTS:
-        return reason(slow, f"the loss had not come back after {case.points_after} logged points, where the log ends")
+        return reason(slow, f"{what} had not come back after {case.points_after} logged points, where the log ends")
     return []
+
+
+def rescaled(case: Case, points: float) -> list[Reason]:
+    """A gradient norm that is the same as before but for a factor, with a loss that takes no notice."""
+    if case.rescaled is None:
+        return []
+    before, after = case.rescaled
+    return reason(
+        points,
+        f"the gradient norm went from {before:.3g} to {after:.3g} in one logged point and has kept that level and its "
+        "spread, with the loss unmoved: a factor on it, as of a sum in place of a mean",
+    )
 
 
 def data(case: Case, proven: float = 0.0, nothing: float = 0.0) -> list[Reason]:

@@ -20,6 +20,7 @@ from trainforensics.causes.evidence import (
     rate_jump,
     rate_level,
     recovery,
+    rescaled,
     restart,
     rooted,
     start,
@@ -80,6 +81,7 @@ def weigh(case: Case) -> Weight | None:
         *data(case, proven=-STRONG, nothing=HINT),
         *restart(case, near=-HINT),
         *lone_rank(case, -CLEAR),
+        *rescaled(case, -CLEAR),
     ]
     reasons += validated(case, harmed=HINT, unharmed=-CLEAR)
     if case.kind in ("nan-onset", "grad-nan", "scale-decay", "skipped-steps", "loss-zero"):
