@@ -8,7 +8,8 @@ from factories import make_curve, make_signals
 from incidents_factory import make_incident
 
 from trainforensics.causes.case import Case
-from trainforensics.causes.evidence import gradient, recovery
+from trainforensics.causes.evaluation import training
+from trainforensics.causes.evidence import gradient, recovery, rooted, scale
 from trainforensics.model import Evidence, Incident, Precursor
 from trainforensics.signals import Signals
 
@@ -67,6 +68,27 @@ def test_an_evaluation_has_the_last_word_on_the_weights() -> None:
     assert found.validated is not None
     assert found.validated[0] == "harmed"
     assert said(recovery(found, fast=1.0)) == "the loss was back within 2 steps"
+
+
+def test_a_scale_that_fell_is_told_as_the_incident_tells_it() -> None:
+    value = np.where(STEP < 5, 131072.0, np.where(STEP < ONSET, 65536.0, 1.0))
+    row = Evidence("loss_scale", ONSET, 1.0, 65536.0, "lowest scale, against the one before")
+    signals = make_signals({"train_loss": noise(2.0), "loss_scale": value}, step=STEP)
+    found = case(make_incident("scale-decay", ONSET, role="loss_scale", evidence=(row,)), signals)
+    assert said(scale(found, 1.0)) == "the loss scale fell from 65536 to 1 without growing"
+
+
+def test_a_quoted_summary_ends_within_the_sentence() -> None:
+    root = make_incident("scale-decay", ONSET - 1, summary="The scale falls.")
+    incident = make_incident("nan-onset", ONSET)
+    found = Case(incident, make_signals({"train_loss": noise(2.0)}, step=STEP), (root, incident))
+    assert said(rooted(found, 1.0, "scale-decay")) == "scale-decay at 299: The scale falls"
+
+
+def test_too_few_points_of_training_are_not_called_none() -> None:
+    signals = make_signals({"train_loss": noise(2.0)[:50], "val_loss": noise(2.0)[:50]}, step=np.arange(1, 51))
+    found = training(case(make_incident("val-jump", 6, role="val_loss"), signals))
+    assert found.text.startswith("only 5 points of train_loss precede it")
 
 
 def test_what_came_back_is_the_series_of_the_incident() -> None:

@@ -222,10 +222,9 @@ class Case:
     @cached_property
     def quickly_back(self) -> bool:
         """Whether a return took so small a part of the steps trained before that nothing can have been learnt anew."""
-        end = self.incident.end_step
-        if self.loss is None or not len(self.loss) or end is None:
+        if self.loss is None or self.recovered_in is None:
             return False
-        return end - self.onset <= QUICK * (self.onset - int(self.loss.step[0]))
+        return max(1, self.recovered_in) * self.cadence <= QUICK * (self.onset - int(self.loss.step[0]))
 
     @cached_property
     def turns_nan(self) -> Incident | None:

@@ -28,6 +28,10 @@ def training(case: Case) -> Training:
     whole = case.loss
     curves = [whole] if whole is not None else [c for c in case.signals.unmapped if _TRAINING_LOSS.search(c.name)]
     moves = [(curve.name, move) for curve in curves if (move := _since_last(case, curve)) is not None]
+    if not moves and curves and max(len(curve) for curve in curves) > 0:
+        before = max(int(np.searchsorted(curve.step, case.onset)) for curve in curves)
+        told = f"only {before} points of {curves[0].name} precede it, too few to tell its usual noise"
+        return Training("unseen", f"{told}, so the model itself may have got worse")
     if not moves:
         return Training("unseen", "no training loss is logged there, so the model itself may have got worse")
     name, move = max(moves, key=lambda pair: max(abs(pair[1].median_widths), pair[1].widths / 2))

@@ -215,6 +215,9 @@ def scale(case: Case, points: float) -> list[Reason]:
     if falls is None:
         return []
     count, before, after = falls
+    told = case.told("loss_scale") if case.kind == "scale-decay" else None
+    if told is not None:
+        return reason(points, f"the loss scale fell from {told.expected:g} to {told.value:g} without growing")
     return reason(points, f"the loss scale fell {count} times without growing, from {before:g} to {after:g}")
 
 
@@ -323,7 +326,7 @@ def said(case: Case, pattern: str, points: float) -> list[Reason]:
 def rooted(case: Case, points: float, *kinds: str) -> list[Reason]:
     """An incident of one of these kinds that this one follows from, or that begins no later."""
     other = case.root if case.root is not None and case.root.kind in kinds else case.beside(*kinds)
-    return [] if other is None else reason(points, f"{other.kind} at {other.onset_step}: {other.summary}")
+    return [] if other is None else reason(points, f"{other.kind} at {other.onset_step}: {other.summary.rstrip('.')}")
 
 
 def recurs(case: Case, points: float) -> list[Reason]:

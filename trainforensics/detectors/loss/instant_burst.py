@@ -33,7 +33,9 @@ from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS, Severity
 from trainforensics.model import Clear, Fired, Outcome
 from trainforensics.signals import Signals
-from trainforensics.signals.losses import USES, LossEvent, certainty, finding, loss_events, settles, unjudgeable
+from trainforensics.signals.losses import USES, LossEvent, certainty, finding, height, loss_events, settles, unjudgeable
+
+MOST_TOLD = 8  # bursts with a row of evidence; the others are like them
 
 META = Meta(
     kind=KINDS["instant-burst"],
@@ -60,6 +62,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
             replace(
                 report,
                 occurrences=tuple(e.onset_step for e in bursts),
+                evidence=(*report.evidence, *map(height, bursts[1:MOST_TOLD])),
                 severity=worst,
                 confidence=certainty(highest.excursion.z, corroborated),
             ),
@@ -73,11 +76,13 @@ def _is_burst(event: LossEvent) -> bool:
 
 def _summary(bursts: list[LossEvent], highest: LossEvent) -> str:
     e = highest.excursion
+    first, top = highest.onset_step, highest.peak_step
+    when = f"at step {first}" if top == first else f"over steps {first}-{top}"
     text = (
-        f"{highest.curve.name} jumped from {e.before:.4g} to {highest.peak:.4g} at step {highest.onset_step}, "
-        f"{e.widths} noise widths; {settles(e.recovery)}"
+        f"{highest.curve.name} jumped from {e.before:.4g} to {highest.crest:.4g} {when}, {e.widths} noise widths; "
+        f"{settles(e.recovery)}"
     )
     if len(bursts) == 1:
         return text
     steps = ", ".join(str(e.onset_step) for e in bursts[:6]) + (" ..." if len(bursts) > 6 else "")
-    return f"{len(bursts)} bursts at steps {steps}; the highest: {text}"
+    return f"{len(bursts)} bursts at steps {steps}; the furthest out of its noise: {text}"
