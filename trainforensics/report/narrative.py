@@ -212,7 +212,7 @@ def moments(result: RunResult) -> list[tuple[int, str]]:
     for page in alarms(result):
         for incident in (page.root, *told_effects(page)):
             name = label(incident.kind)
-            found += [(sign.step, f"{sign.signal} moves: {sign.text}") for sign in incident.precursors]
+            found += [(sign.step, f"{sign.signal}: {sign.text}") for sign in incident.precursors]
             found += [(onset, f"{name} begins") for onset in incident.occurrences]
             if incident.peak_step not in (None, incident.onset_step):
                 found.append((incident.peak_step, f"{name} is at its height"))

@@ -226,7 +226,8 @@ def _best(curve: Curve, best: int, onset: int) -> tuple[Precursor, ...]:
     """The best evaluation, unless it is a dip within the rise."""
     if best >= onset:
         return ()
-    return (Precursor(curve.name, best, onset - best, f"best evaluation, {onset - best} steps before the onset"),)
+    text = f"the best evaluation, {float(curve.value[max(0, curve.at(best))]):.4g}"
+    return (Precursor(curve.name, best, onset - best, text),)
 
 
 def _training_text(training: Course, logged: bool) -> str:
