@@ -61,7 +61,7 @@ def test_every_burst_has_a_row_and_what_is_quoted_is_furthest_out() -> None:
     rows = {row.step: row.value for row in finding.evidence}
     assert rows[201] == pytest.approx(values[200])
     assert rows[601] == pytest.approx(values[600])
-    assert "furthest out of its noise: train_loss jumped from 1.6" in finding.summary
+    assert "furthest out of its noise: train_loss jumped from a level of 1.6" in finding.summary
     assert f"to {values[600]:.4g} at step 601" in finding.summary
 
 

@@ -79,7 +79,7 @@ def _summary(bursts: list[LossEvent], highest: LossEvent) -> str:
     first, top = highest.onset_step, highest.peak_step
     when = f"at step {first}" if top == first else f"over steps {first}-{top}"
     text = (
-        f"{highest.curve.name} jumped from {e.before:.4g} to {highest.crest:.4g} {when}, {e.widths} noise widths; "
+        f"{highest.curve.name} jumped from a level of {e.before:.4g} to {highest.crest:.4g} {when}, {e.widths} noise widths; "
         f"{settles(e.recovery)}"
     )
     if len(bursts) == 1:
