@@ -78,11 +78,10 @@ def _summary(bursts: list[LossEvent], highest: LossEvent) -> str:
     e = highest.excursion
     first, top = highest.onset_step, highest.peak_step
     when = f"at step {first}" if top == first else f"over steps {first}-{top}"
-    text = (
-        f"{highest.curve.name} jumped from a level of {e.before:.4g} to {highest.crest:.4g} {when}, {e.widths} noise widths; "
-        f"{settles(e.recovery)}"
-    )
+    levels = f"from a level of {e.before:.4g} to {highest.crest:.4g}"
+    text = f"{highest.curve.name} jumped {levels} {when}, {e.widths} noise widths; {settles(e.recovery)}"
     if len(bursts) == 1:
         return text
-    steps = ", ".join(str(e.onset_step) for e in bursts[:6]) + (" ..." if len(bursts) > 6 else "")
+    more = f" and {len(bursts) - 6} more" if len(bursts) > 6 else ""
+    steps = ", ".join(str(e.onset_step) for e in bursts[:6]) + more
     return f"{len(bursts)} bursts at steps {steps}; the furthest out of its noise: {text}"
