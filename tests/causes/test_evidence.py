@@ -7,9 +7,10 @@ import pytest
 from factories import make_curve, make_signals
 from incidents_factory import make_incident
 
+from trainforensics.causes import rank
 from trainforensics.causes.case import Case
 from trainforensics.causes.evaluation import training
-from trainforensics.causes.evidence import gradient, recovery, rooted, scale
+from trainforensics.causes.evidence import gradient, recovery, rooted, scale, start
 from trainforensics.model import Evidence, Incident, Precursor
 from trainforensics.signals import Signals
 
@@ -117,3 +118,25 @@ def test_a_lead_is_told_as_its_precursor_tells_it() -> None:
     signals = make_signals({"reward": noise(), "grad_norm": noise()}, step=STEP)
     found = case(make_incident("rl-collapse", ONSET, precursors=(sign,), role="kl"), signals)
     assert said(gradient(found, led=1.0)) == "the gradient norm left its noise at 302, 6 steps before the reward"
+
+
+def experiments(kind: str, **roles: np.ndarray) -> dict[str, str]:
+    signals = make_signals({"train_loss": noise(2.0), **roles}, step=STEP)
+    (ranked,) = rank((make_incident(kind, ONSET),), signals)
+    return {cause.cause: cause.test for cause in ranked.causes}
+
+
+def test_the_experiment_fits_the_kind() -> None:
+    slow, restarted = experiments("throughput-drop"), experiments("resume-discontinuity")
+    assert "sample ids" in restarted["dataloader"]
+    assert "kept in memory" in slow["dataloader"]
+    assert "seconds a step spends" in slow["unknown"]
+    assert "replay" in experiments("gradual-rise")["learning-rate"]
+    assert "three times and at a third" in experiments("plateau")["learning-rate"]
+    halved = np.where(STEP < ONSET, 65536.0, 65536.0 / 2.0 ** np.minimum(STEP - ONSET, 16))
+    assert experiments("scale-decay", loss_scale=halved)["loss-scaling"].startswith("hold the loss scale")
+
+
+def test_the_first_point_is_called_that() -> None:
+    found = case(make_incident("nan-onset", 0), make_signals({"train_loss": noise(2.0)}, step=STEP))
+    assert said(start(found, early=1.0)) == "it begins with the first logged point"

@@ -205,6 +205,21 @@ def test_only_what_is_logged_can_confirm() -> None:
     assert "the router's entropy comes back" in actions(experts, run(router_entropy=np.full(N, 0.5)))
 
 
+def test_a_slow_loader_is_profiled_and_a_plateau_tries_both_ways() -> None:
+    assert "Profile the loading" in actions(make_incident("throughput-drop", 700, causes=because("dataloader")), run())
+    assert "sampler restores" in actions(
+        make_incident("resume-discontinuity", 700, causes=because("dataloader")), run()
+    )
+    text = actions(make_incident("plateau", 700, causes=because("learning-rate")), run({"lr": 0.01}))
+    assert "three times and at a third of 0.01" in text
+    assert "Halve" not in text
+
+
+def test_a_collapsed_policy_is_watched_by_its_reward() -> None:
+    collapsed = make_incident("rl-collapse", 700, role="kl", series="kl", causes=because("learning-rate"))
+    assert "the reward stays on its course" in actions(collapsed, run(reward=np.ones(N), grad_norm=np.ones(N)))
+
+
 def test_nothing_lies_before_the_first_row() -> None:
     signals = run(checkpoints=())
     assert "Roll back" not in actions(make_incident("divergence", 0, recovery="unrecovered"), signals)

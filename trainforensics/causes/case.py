@@ -34,6 +34,7 @@ LASTING_POINTS = 20
 FEWEST_EVALUATIONS = 4  # before the onset, without which their usual change is not known
 QUICK = 0.05  # of the steps so far: to learn again what was lost takes more
 QUIET = 1.5  # noise widths; a median of 20 points strays less than that from an unmoved level
+PACE_KINDS = frozenset({"throughput-drop", "straggler", "hang", "memory-growth"})
 SLOW_KINDS = frozenset({"gradual-rise", "divergence", "plateau", "oscillation"})
 RESUME_WORDS = ("restart", "resume", "resumed", "checkpoint-loaded", "load-checkpoint", "checkpoint-load")
 

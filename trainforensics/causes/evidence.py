@@ -181,7 +181,9 @@ def start(case: Case, early: float = 0.0, late: float = 0.0) -> list[Reason]:
     if case.incident.onset_step is None or case.loss is None:
         return []
     if case.early:
-        return reason(early, f"it begins {case.points_before} logged points after the start")
+        points = case.points_before
+        when = f"{points} logged points after the start" if points else "with the first logged point"
+        return reason(early, f"it begins {when}")
     return reason(late, f"{case.points_before} logged points went well before it")
 
 
@@ -297,7 +299,9 @@ def violence(case: Case, points: float) -> list[Reason]:
     found = []
     if case.beyond_start is not None:
         peak, first = case.beyond_start
-        found += reason(points, f"the loss went to {peak:.4g}, above the {first:.4g} of the untrained model")
+        found += reason(
+            points, f"the loss went to {peak:.4g} within three points, above the {first:.4g} of the untrained model"
+        )
     before, at = case.levels("grad_norm", case.gradient) if case.gradient is not None else (0.0, 0.0)
     if before > 0 and VIOLENT <= at / before < float("inf"):
         found += reason(points, f"the gradient norm rose {at / before:.0f}-fold, to {at:.3g}")

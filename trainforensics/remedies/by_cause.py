@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from trainforensics.causes.case import precision_of
+from trainforensics.causes.case import PACE_KINDS, precision_of
 from trainforensics.model import Remedy
 from trainforensics.remedies import numbers
 from trainforensics.remedies.patient import Patient
@@ -63,6 +63,9 @@ def lower_rate(patient: Patient) -> list[Remedy]:
     if patient.incident.kind == "lr-anomaly":
         return []
     rate = numbers.rate_at(patient.signals, patient.onset)
+    if patient.incident.kind == "plateau":
+        text = "Try the learning rate at three times and at a third" + (f" of {rate:.3g}" if rate else "")
+        return [Remedy(text, f"{patient.blamed_on('learning-rate')} is a likely cause", "the loss falls with one")]
     action = f"Halve the learning rate from {rate:.3g} to {rate / 2:.3g}" if rate else "Halve the learning rate"
     why = f"{patient.blamed_on('learning-rate', 'warmup')} is a likely cause"
     return [Remedy(action, why, f"{patient.watched('grad_norm')} stays on its course beyond the old onset")]
@@ -139,6 +142,15 @@ def _calm(patient: Patient) -> str:
     return f"{patient.watched('grad_norm')} stays on its course beyond the old onset"
 
 
+def feeding(patient: Patient) -> list[Remedy]:
+    """What the loader does at a restart, or how fast it is."""
+    if patient.incident.kind not in PACE_KINDS:
+        return _check(patient, "dataloader")
+    text = "Profile the loading of data: workers, prefetching, decoding, and the storage it reads from"
+    why = f"{patient.blamed_on('dataloader')} is a likely cause"
+    return [Remedy(text, why, "steps with one batch kept in memory take as long as before")]
+
+
 def reduction(patient: Patient) -> list[Remedy]:
     """Sum and mean, or a rate that did not follow the batch."""
     if patient.incident.kind == "gradient-explosion":
@@ -163,6 +175,7 @@ TREATMENTS: Mapping[str, Callable[[Patient], list[Remedy]]] = {
     "loss-scaling": loss_scale,
     "optimizer-state": optimiser,
     "batch-size": reduction,
+    "dataloader": feeding,
 }
 # cause -> what to do, and what confirms it
 CHECKS: Mapping[str, tuple[str, str]] = {
@@ -200,7 +213,10 @@ CHECKS: Mapping[str, tuple[str, str]] = {
         "List the parameters that require a gradient, and those that the optimiser holds",
         "some are missing in either list",
     ),
-    "hardware": ("Take the device out of the job and run its diagnostics", "the incident moves with the device"),
+    "hardware": (
+        "Run the devices' diagnostics (ECC, clocks, temperature, links), and take one that fails out of the job",
+        "the incident moves with the device",
+    ),
     "incomplete-checkpoint": (
         "List missing and unexpected keys when loading, and compare the loss of one batch before saving and after",
         "a key is missing, or the losses differ",

@@ -41,7 +41,8 @@ class Patient:
 
     def watched(self, *roles: str) -> str:
         """What to watch in a repetition: the first of some roles that is logged, else the incident's own series."""
-        return next((WORDS[role] for role in (*roles, "train_loss") if self.signals.has(role)), self.incident.series)
+        first = ("reward",) if self.incident.kind == "rl-collapse" else roles
+        return next((WORDS[role] for role in (*first, "train_loss") if self.signals.has(role)), self.incident.series)
 
     @cached_property
     def chain(self) -> tuple[Incident, ...]:
@@ -67,5 +68,6 @@ WORDS = {
     "attention_entropy": "attention entropy",
     "attention_logit_max": "the largest attention logit",
     "update_norm": "the update norm",
+    "reward": "the reward",
     "train_loss": "the loss",
 }
