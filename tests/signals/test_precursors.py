@@ -69,7 +69,7 @@ def test_what_is_set_is_read_against_the_value_before() -> None:
     for value, text in ((rate, "on its course, from 0.000583 at 269"), (jumped, "2.98 times the level before")):
         (row,) = companions(make_signals({"learning_rate": value}), 301)
         assert row.text == text
-        assert row.expected == rate[299]
+        assert (row.step, row.expected) == (301, rate[299])
 
 
 def test_a_drift_that_goes_on_is_no_precursor() -> None:

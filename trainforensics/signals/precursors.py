@@ -28,8 +28,8 @@ SET = ("learning_rate", "loss_scale")  # by a schedule or a scaler: each value i
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A signal around one step: the highest value logged from there over two points (the one furthest off where it is
-    set by a schedule or a scaler), against the ordinary level before.
+    """A signal around one step: the highest value logged from there over two points (of what a schedule or a scaler
+    sets the first that is another), against the ordinary level before.
 
     `z` is the distance in noise widths; the noise is that of the 32 points before, of which the earliest
     reads `first` at `first_step`.
@@ -61,7 +61,9 @@ def reading(curve: Curve, step: int) -> Reading | None:
         return None
     expected = float(before[-1] if curve.series.role in SET else np.median(before))
     noise = max(robust_sigma(before), resolution(before) / 2, 1e-3 * abs(expected), 1e-300)
-    top = int(np.argmax(np.abs(here - expected))) if curve.series.role in SET else int(np.argmax(here))
+    top = int(np.argmax(here))
+    if curve.series.role in SET:  # the value at the step itself, or the next where only that is another
+        top = int(_alike(here[0], expected) and not _alike(here[-1], expected))
     value, z = float(here[top]), float((here[top] - expected) / noise)
     return Reading(
         curve.name, int(finite.step[at + top]), value, expected, z, float(before[0]), int(finite.step[at - len(before)])
