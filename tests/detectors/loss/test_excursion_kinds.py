@@ -65,11 +65,12 @@ def test_every_burst_has_a_row_and_what_is_quoted_is_furthest_out() -> None:
     assert f"to {values[600]:.4g} at step 601" in finding.summary
 
 
-def test_a_jump_over_two_points_says_so() -> None:
-    values = healthy()
-    values[300:302] += 4.0, 6.0
-    (finding,) = fired(values)["instant-burst"].findings
-    assert "over steps 301-302" in finding.summary
+def test_a_burst_is_told_with_the_step_of_each_of_its_numbers() -> None:
+    values = healthy(900)
+    values[400:404] += (2.0, 2.5, 3.0, 1.0)
+    (later,) = fired(values)["instant-burst"].findings
+    assert (later.onset_step, later.peak_step) == (401, 403)
+    assert f"at step 401, to {values[402]:.4g} at 403, " in later.summary
 
 
 def test_a_climb_is_told_in_levels_and_with_validation() -> None:

@@ -75,11 +75,11 @@ def _is_burst(event: LossEvent) -> bool:
 
 
 def _summary(bursts: list[LossEvent], highest: LossEvent) -> str:
-    e = highest.excursion
-    first, top = highest.onset_step, highest.peak_step
-    when = f"at step {first}" if top == first else f"over steps {first}-{top}"
-    levels = f"from a level of {e.before:.4g} to {highest.crest:.4g}"
-    text = f"{highest.curve.name} jumped {levels} {when}, {e.widths} noise widths; {settles(e.recovery)}"
+    e, onset, top = highest.excursion, highest.onset_step, highest.peak_step
+    level = f"{highest.crest:.4g}"
+    place = f"to {level} at step {onset}" if top == onset else f"at step {onset}, to {level} at {top}"
+    before = f"from a level of {e.before:.4g}"
+    text = f"{highest.curve.name} jumped {before} {place}, {e.widths} noise widths; {settles(e.recovery)}"
     if len(bursts) == 1:
         return text
     more = f" and {len(bursts) - 6} more" if len(bursts) > 6 else ""
