@@ -47,13 +47,16 @@ $(VENV)/bin/python:
 	$(PIP) install --constraint constraints.txt pip
 
 $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
+	@echo "Installing trainforensics and what it needs into $(VENV), about a minute ..."
 	$(PIP) install --constraint constraints.txt --editable .
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.installed
+	@echo "Installing what the tests need into $(VENV) ..."
 	$(PIP) install --constraint constraints.txt --group dev
 	touch $@
 
 $(VENV)/.fixtures: $(VENV)/.installed
+	@echo "Installing PyTorch for the CPU and other trainers into $(VENV) ..."
 	$(PIP) install --constraint constraints.txt --group fixtures
 	touch $@

@@ -61,7 +61,9 @@ def full_incident(**changes: Any) -> Incident:
             (Suspect("shard", "shard-0117", 0.9, 3e-11, (LONG,), "fed 3 of 3 bursts"),),
             ({"step": LONG, "batch_id": "329590", "shard": "shard-0117", "doc": ["a", "b"]},),
         ),
-        safe_checkpoint=SafeCheckpoint(40_000, "lies before the first precursor", (CheckpointChoice(39_000, "older"),)),
+        safe_checkpoint=SafeCheckpoint(
+            40_000, "lies before the first precursor", (CheckpointChoice(39_000, "older"),), go_back=True
+        ),
         remediation=(Remedy("resume from 40 000 with skip.json", "it is clean", "no burst by 41 210"),),
     )  # fmt: skip
     return replace(incident, **changes)

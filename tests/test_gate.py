@@ -6,7 +6,7 @@ from results import full_incident, make_incident, make_run
 from trainforensics.config import Settings
 from trainforensics.errors import EXIT_OK, EXIT_POLICY, EXIT_UNDECIDED, UsageError
 from trainforensics.gate import Decision, Policy, judge
-from trainforensics.model import DetectorError, NotJudged, RunResult
+from trainforensics.model import DetectorError, NotJudged, RunResult, SeriesSummary
 
 FAILED = DetectorError("plateau", "ValueError: x")
 
@@ -67,6 +67,25 @@ def test_a_gate_never_passes_because_it_could_not_look(run: RunResult, require: 
 
 def test_no_run_at_all_is_not_a_pass() -> None:
     assert decide().exit_code == EXIT_UNDECIDED
+
+
+def series(name: str, role: str | None, n: int = 100) -> SeriesSummary:
+    return SeriesSummary(name, role, "run.log", None, n, 0, 0, 100)
+
+
+def test_a_run_without_any_loss_does_not_pass_by_what_else_it_logs() -> None:
+    run = make_run(series=(series("average reward", "reward"), series("loss scale", "loss_scale")))
+    (blind,) = decide(run).blind
+    assert blind.reason == "no readable loss (--map NAME=train_loss, or --require reward to judge the run by it alone)"
+    assert decide(run, require=("reward",)).exit_code == EXIT_OK
+    assert decide(run, require=("val_metric",)).exit_code == EXIT_UNDECIDED
+    unread = make_run(series=(series("loss", "train_loss", n=0), series("acc", "val_metric")))
+    assert decide(unread).exit_code == EXIT_UNDECIDED
+
+
+@pytest.mark.parametrize(("name", "role"), [("loss", "train_loss"), ("eval", "val_loss"), ("actor/pg_loss", None)])
+def test_any_loss_that_was_read_is_one(name: str, role: str | None) -> None:
+    assert decide(make_run(series=(series(name, role), series("r", "reward")))).exit_code == EXIT_OK
 
 
 def test_what_is_required_and_there_passes() -> None:

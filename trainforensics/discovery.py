@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 
 from trainforensics import registry
 from trainforensics.errors import UsageError
-from trainforensics.importers import indexmap, markdown, mlflow, runconfig
+from trainforensics.importers import indexmap, manifest, markdown, mlflow, runconfig
 from trainforensics.importers.base import Head, read_head
 from trainforensics.importers.lines import text_head
 from trainforensics.importers.table import columns_of
@@ -120,19 +120,22 @@ class _Walk:
         return True
 
 
-def discover(paths: Iterable[Path], options: Mapping[str, str] | None = None) -> Discovery:
+def discover(
+    paths: Iterable[Path], options: Mapping[str, str] | None = None, known: Mapping[Path, str] | None = None
+) -> Discovery:
     """Candidates below the paths, in a stable order. `options`: the roles that --map gives to names.
 
-    Raises UsageError for a path that does not exist or cannot be opened.
+    `known`: absolute folders and what they are called already; whatever lies below one is named from there on. Raises
+    UsageError for a path that does not exist or cannot be opened.
     """
     walk = _Walk(options or {})
     for path in paths:
-        _start(Path(path), walk)
+        _start(Path(path), walk, known or {})
     candidates = [made for folder in walk.folders if (made := _candidate(folder, walk)) is not None]
     return Discovery(tuple(_unique_names(candidates)), tuple(walk.skipped))
 
 
-def _start(path: Path, walk: _Walk) -> None:
+def _start(path: Path, walk: _Walk, known: Mapping[Path, str]) -> None:
     try:
         info = path.stat()
     except FileNotFoundError:
@@ -141,13 +144,48 @@ def _start(path: Path, walk: _Walk) -> None:
         raise UsageError(f"{path}: cannot be opened ({error.strerror})") from None
     name = (path if path.name not in ("", "..") else path.resolve()).name or "root"
     if stat.S_ISDIR(info.st_mode):
-        run = _Folder(name, path)
+        run = _Folder(_known_name(path, known) or name, path)
         _walk_folder(path, run, run, walk)
     elif stat.S_ISREG(info.st_mode):
         if walk.first_visit(path):
             walk.folders.append(_Folder(name, path.parent, [(path, path.name)], given=True))
     else:
         raise UsageError(f"{path}: neither a file nor a folder")
+
+
+def _known_name(path: Path, known: Mapping[Path, str]) -> str:
+    """What a folder is called by the outermost known one that it lies in, empty where there is none."""
+    here = _absolute(path)
+    if here in known:
+        return known[here]
+    above = [folder for folder in here.parents if folder in known]
+    return f"{known[above[-1]]}/{here.relative_to(above[-1]).as_posix()}" if above else ""
+
+
+def _absolute(path: Path) -> Path:
+    return Path(os.path.abspath(path))  # noqa: PTH100  (follows no links, whose names are those given)
+
+
+def manifests_above(path: Path, known: Collection[Path] = (), levels: int = 0) -> tuple[Path, ...]:
+    """Batch manifests of the nearest folder above a given one that has any: they serve what lies below it.
+
+    Looks as far up as the outermost of the `known` folders, else `levels` up.
+    """
+    above = list(_absolute(path).parents) if path.is_dir() else []
+    depth = max((i for i, folder in enumerate(above, 1) if folder in known), default=levels)
+    for folder in above[:depth]:
+        files = [(file, file.name) for file in _log_like(folder)]
+        claimed = _claimed(files, _Folder(folder.name, folder), _Walk({}))
+        if found := tuple(source.path for source in claimed if source.format == manifest.FORMAT):
+            return found
+    return ()
+
+
+def _log_like(folder: Path) -> list[Path]:
+    try:
+        return sorted(file for file in folder.iterdir() if file.suffix.lower() in _LOG_LIKE and file.is_file())
+    except OSError:
+        return []
 
 
 def _walk_folder(folder: Path, run: _Folder, own: _Folder, walk: _Walk) -> None:

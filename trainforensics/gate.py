@@ -12,6 +12,9 @@ from trainforensics.errors import EXIT_OK, EXIT_POLICY, EXIT_UNDECIDED, UsageErr
 from trainforensics.kinds import KINDS, SEVERITIES, Severity, severity_rank
 from trainforensics.model import Incident, RunResult, Skipped
 
+LOSSES = ("train_loss", "val_loss")
+STAND_INS = ("val_metric", "reward")  # what a run without a loss is judged by, where the policy asks for it
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -108,6 +111,10 @@ def _blind(result: RunResult, policy: Policy, settings: Settings) -> Iterator[Bl
     if result.verdict == "undecided":
         reasons = [f"{gap.kind}: {gap.reason}" for gap in result.not_judged[:1]]
         yield Blind(result.run, "; ".join(["undecided, no usable loss", *reasons]))
+    elif not _has_loss(result) and not set(STAND_INS) & set(policy.require):
+        logged = [role for role in STAND_INS if not _not_logged(result, role)]
+        instead = "".join(f", or --require {role} to judge the run by it alone" for role in logged[:1])
+        yield Blind(result.run, f"no readable loss (--map NAME=train_loss{instead})")
     for failed in result.errored:
         if settings.wants(failed.detector, _family(failed.detector)):
             yield Blind(result.run, f"detector {failed.detector} failed ({failed.message})")
@@ -115,6 +122,11 @@ def _blind(result: RunResult, policy: Policy, settings: Settings) -> Iterator[Bl
         reason = _not_judged(result, name) if name in KINDS else _not_logged(result, name)
         if reason:
             yield Blind(result.run, f"required {name}: {reason}")
+
+
+def _has_loss(result: RunResult) -> bool:
+    """Whether a loss of training or evaluation was read, or another one by its name, as those of a policy are."""
+    return any(s.n and (s.role in LOSSES or (s.role is None and "loss" in s.name.lower())) for s in result.series)
 
 
 def _not_judged(result: RunResult, kind: str) -> str:

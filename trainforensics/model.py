@@ -216,11 +216,15 @@ class CheckpointChoice:
 
 @dataclass(frozen=True, slots=True)
 class SafeCheckpoint:
-    """The newest checkpoint clearly before the first precursor, with older (or riskier) alternatives."""
+    """The newest checkpoint clearly before the first precursor, with older (or riskier) alternatives.
+
+    `go_back`: whether the remedies ask to go back to it; else it is there should it be needed.
+    """
 
     step: int | None
     why: str
     alternatives: tuple[CheckpointChoice, ...] = ()
+    go_back: bool = False
 
 
 @dataclass(frozen=True, slots=True)

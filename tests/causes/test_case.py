@@ -8,6 +8,7 @@ from incidents_factory import make_incident
 from trainforensics.causes.case import Case
 from trainforensics.causes.movement import movement
 from trainforensics.model import Event, Precursor
+from trainforensics.signals.scale import loss_scale
 
 N = 400
 
@@ -110,6 +111,17 @@ def test_a_scale_that_only_falls() -> None:
     assert falls[0] == 5
     saw = np.where(np.arange(N) // 20 % 2 == 0, 65536.0, 32768.0)
     assert case(loss_scale=saw).scale_falls is None
+
+
+def test_the_halvings_of_a_decay_are_those_that_its_detector_counts() -> None:
+    scale = 65536.0 / 2.0 ** np.clip((np.arange(N) - 250) // 10, 0, 8)
+    scale[:150] *= 2  # one back-off long before
+    signals = make_signals({"train_loss": noise(2.5), "loss_scale": scale}, step=np.arange(N))
+    found = Case(make_incident("scale-decay", 260, end_step=340), signals, ()).scale_falls
+    decay = loss_scale(signals)
+    assert decay is not None
+    assert decay.decay is not None
+    assert found == (8, 65536.0, 256.0) == (decay.decay.halvings, decay.decay.start, decay.decay.low)
 
 
 def test_the_incident_s_own_life_is_looked_at() -> None:

@@ -153,3 +153,9 @@ def test_a_reader_that_hangs_up(logs: Path, tmp_path: Path) -> None:
         process.stdout.close()
         assert process.wait() in (0, 141)
         assert process.stderr.read() == b""
+
+
+@pytest.mark.parametrize("command", [(), ("analyze",), ("explain",)])
+def test_a_short_option_gives_the_help_too(run: Run, command: tuple[str, ...]) -> None:
+    assert run(*command, "-h") == run(*command, "--help")
+    assert run(*command, "-h")[0] == 0

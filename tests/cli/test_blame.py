@@ -56,6 +56,35 @@ def test_without_a_manifest_it_says_what_is_missing(run: Run, log: Path, tmp_pat
     assert "shard-" not in stdout
 
 
+def test_a_manifest_above_the_run_serves_it(run: Run, log: Path, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / "runs").mkdir(parents=True)
+    (log / "batches.csv").rename(project / "batches.csv")
+    (project / "notes.json").write_text('{"step": 1, "shard": "of nothing"')
+    inner = log.rename(project / "runs" / "one")
+    code, stdout, _ = run("blame", inner, "--step", "103", "--out", tmp_path / "out")
+    assert (code, "shard=shard-0003" in stdout) == (0, True)
+    assert {file.name for file in project.iterdir()} == {"batches.csv", "notes.json", "runs"}
+
+
+def test_of_two_manifests_the_one_beside_the_run_counts(run: Run, log: Path, tmp_path: Path) -> None:
+    (tmp_path / "batches.csv").write_text("step,shard\n" + "".join(f"{i},other\n" for i in range(1, 201)))
+    stdout = run("blame", log, "--step", "103", "--out", tmp_path / "out")[1]
+    assert ("shard=shard-0003" in stdout, "other" in stdout) == (True, False)
+
+
+def test_the_analysis_of_a_whole_tree_is_found_by_a_run_of_it(run: Run, tmp_path: Path) -> None:
+    log = tmp_path / "all" / "result.json" / "run"  # a folder of a name that results need themselves
+    log.mkdir(parents=True)
+    loss = 2 + 0.02 * np.random.default_rng(0).standard_normal(2000)
+    loss[1200:1206] += (4, 3, 2, 1, 0.5, 0.25)
+    (log / "metrics.jsonl").write_text("".join(f'{{"step": {i}, "loss": {v:.5f}}}\n' for i, v in enumerate(loss)))
+    out = tmp_path / "out"
+    run("analyze", tmp_path / "all", "--out", out, "--no-plots")
+    stdout = run("blame", log, "--step", 1200, "--out", out)[1]
+    assert stdout.splitlines()[1].startswith("known incident 1: instant-burst at 1200")
+
+
 def test_several_runs_are_refused_with_their_names(run: Run, log: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()

@@ -56,9 +56,82 @@ def test_a_spike_is_found_end_to_end(tmp_path: Path, out: Settings) -> None:
 def test_figures_only_where_wanted(tmp_path: Path, out: Settings) -> None:
     log(tmp_path / "a")
     engine.analyze([tmp_path / "a"], Settings(out=out.out))
-    assert list((out.out / "a" / "plots").glob("*.png"))
+    drawn = sorted((out.out / "a" / "plots").glob("*.png"))
+    engine.analyze([tmp_path / "a"], out)
+    assert sorted((out.out / "a" / "plots").glob("*.png")) == drawn != []
+    assert "plots/timeline.png" in (out.out / "a" / "report.md").read_text()
+    log(tmp_path / "a", seed=1)  # another log, of which the same is said
     engine.analyze([tmp_path / "a"], out)
     assert not (out.out / "a" / "plots").exists()
+
+
+def test_a_run_given_from_further_down_keeps_its_name_and_its_place(
+    tmp_path: Path, out: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "c/d"):
+        log(tmp_path / "runs" / name)
+    engine.analyze([tmp_path / "runs"], out)
+    monkeypatch.chdir(tmp_path / "runs" / "b")
+    for given, name in ((tmp_path / "runs" / "a", "runs/a"), (Path(), "runs/b"), (tmp_path / "runs/c", "runs/c/d")):
+        result = engine.analyze([given], out)
+        assert [run.run for run in result.runs] == [name]
+        assert [note for note in result.notes if "dropped" in note] == []
+        assert set(index_of(out)) == {"runs/a", "runs/b", "runs/c/d"}
+    log(tmp_path / "runs" / "later")
+    assert [run.run for run in engine.analyze([tmp_path / "runs" / "later"], out).runs] == ["runs/later"]
+
+
+def test_a_run_given_from_further_down_keeps_the_manifest_above_it(tmp_path: Path, out: Settings) -> None:
+    log(tmp_path / "all" / "runs" / "a")
+    table = "step,batch_id,shard\n" + "".join(f"{i},{i},s{i % 7}\n" for i in range(600))
+    (tmp_path / "all" / "batches.csv").write_text(table)
+    (whole,) = engine.analyze([tmp_path / "all"], out).runs
+    (again,) = engine.analyze([tmp_path / "all" / "runs" / "a"], out).runs
+    assert (again.run, again.sources) == (whole.run, whole.sources)
+    assert [source.format for source in again.sources] == ["jsonl", "manifest"]
+    (alone,) = engine.analyze([tmp_path / "all" / "runs" / "a"], replace(out, out=tmp_path / "new")).runs
+    assert [source.format for source in alone.sources] == ["jsonl"]
+
+
+def test_what_was_found_between_runs_stays_with_them(tmp_path: Path, out: Settings) -> None:
+    for name in ("a", "b"):
+        log(tmp_path / "runs" / name)
+    log(tmp_path / "other")
+    engine.analyze([tmp_path / "runs"], out)
+    file = out.out / "result.json"
+    finding = {"finding": "shared", "runs": ["runs/a", "runs/b"], "steps": [5], "evidence": ["as found"]}
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"cross_run": [finding]}))
+    assert [found.finding for found in engine.analyze([tmp_path / "other"], out).index.cross_run] == ["shared"]
+    assert engine.analyze([tmp_path / "runs" / "a"], out).index.cross_run == ()
+
+
+def test_a_run_given_from_further_up_is_said_to_be_renamed(tmp_path: Path, out: Settings) -> None:
+    for name in ("a", "b"):
+        log(tmp_path / "runs" / name)
+    engine.analyze([tmp_path / "runs" / "a"], out)
+    assert set(index_of(out)) == {"a"}
+    result = engine.analyze([tmp_path / "runs"], out)
+    assert "a: is runs/a now; dropped from the results" in result.notes
+    assert set(index_of(out)) == {"runs/a", "runs/b"}
+
+
+def test_a_run_whose_name_has_a_suffix_keeps_it(tmp_path: Path, out: Settings) -> None:
+    for day, seed in (("one", 1), ("two", 2)):
+        log(tmp_path / day / "runs" / "a", seed)
+    engine.analyze([tmp_path / "one" / "runs", tmp_path / "two" / "runs"], out)
+    assert [run.run for run in engine.analyze([tmp_path / "two" / "runs" / "a"], out).runs] == ["runs/a-2"]
+    assert set(index_of(out)) == {"runs/a", "runs/a-2"}
+
+
+def test_the_runs_of_one_folder_keep_their_names(tmp_path: Path, out: Settings) -> None:
+    for name, seed in (("lr1", 1), ("lr2", 2)):
+        write_jsonl(tmp_path / "runs" / "a" / f"{name}.jsonl", rows(range(0, 600, 5), seed=seed))
+    log(tmp_path / "runs" / "b")
+    engine.analyze([tmp_path / "runs"], out)
+    names = set(index_of(out))
+    assert any("#" in name for name in names)
+    engine.analyze([tmp_path / "runs" / "a"], out)
+    assert set(index_of(out)) == names
 
 
 def test_analysing_again_replaces_and_drops(tmp_path: Path, out: Settings) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from factories import make_curve, make_signals
@@ -7,17 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from incidents_factory import make_incident
 
-from trainforensics.model import Checkpoint, Event, Incident, Precursor, SafeCheckpoint
+from trainforensics.model import Axis, Checkpoint, Incident, Precursor, SafeCheckpoint
 from trainforensics.remedies.checkpoints import (
     best_checkpoint,
     duration,
     first_sign,
-    known_checkpoints,
     safe_checkpoint,
 )
 from trainforensics.signals import Signals
 
 N = 4000
+EPOCHS = Axis("epoch", "epoch")
 
 
 def run(*checkpoints: int, **more: object) -> Signals:
@@ -56,10 +58,6 @@ def test_a_checkpoint_after_the_first_nan_is_never_chosen() -> None:
     assert all(a.step < 1900 for a in found.alternatives)
 
 
-def test_checkpoints_are_known_from_events_too() -> None:
-    assert known_checkpoints(run(100, events=[Event("checkpoint", 700), Event("text", 800)])) == (100, 700)
-
-
 def test_none_known_says_how_to_log() -> None:
     found = choose(make_incident(onset=300), run())
     assert found.step is None
@@ -70,6 +68,31 @@ def test_all_after_the_first_sign_means_to_start_again() -> None:
     found = choose(make_incident(onset=300), run(500, 1000))
     assert found.step is None
     assert "start again" in found.why
+
+
+def test_few_points_that_stand_for_much_need_less_distance() -> None:
+    epochs = replace(run(*range(1, 51)), by_role={"train_loss": (make_curve(np.full(50, 2.0)),)}, axis=EPOCHS)
+    found = choose(make_incident(onset=15, onset_interval=(14, 15)), epochs)
+    assert found.step == 13
+    assert found.why == "1 epoch before the first sign at 14; going back loses 37 epochs (to 50)"
+
+
+def test_what_was_saved_before_a_restart_is_clean_of_what_came_with_it() -> None:
+    segment = (np.arange(N) > 1502).astype(int)
+    curve = make_curve(np.full(N, 2.0), step=np.arange(N), segment=segment)
+    signals = make_signals([curve], checkpoints=[Checkpoint(c, "folder") for c in (500, 1000, 1500, 2000)])
+    found = choose(make_incident("resume-discontinuity", 1504, onset_interval=(1503, 1504)), signals)
+    assert found.step == 1500
+    assert "3 steps before the restart at 1503" in found.why
+    assert choose(make_incident(onset=1504), signals).step == 1000
+
+
+def test_where_saves_fail_the_last_good_one_is_named_and_nothing_is_lost() -> None:
+    found = choose(make_incident("checkpoint-failure", 600), run(150, 300, 450))
+    assert (found.step, found.alternatives) == (450, ())
+    assert found.why == "the last good one before the failure at 600; a crash would fall back to it"
+    none = choose(make_incident("checkpoint-failure", 600), run())
+    assert (none.step, "no good one" in none.why) == (None, True)
 
 
 def test_the_only_one_nearby_comes_with_a_warning() -> None:

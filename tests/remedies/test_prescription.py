@@ -54,9 +54,12 @@ def test_a_nan_caused_by_the_root_is_treated_at_the_root() -> None:
 
 
 def test_a_recovered_burst_is_not_rolled_back() -> None:
-    assert "Roll back" not in actions(
-        make_incident(onset=700, recovery="recovered", causes=because("bad-batch")), run()
-    )
+    burst = make_incident(onset=700, recovery="recovered", causes=because("bad-batch"))
+    assert "Roll back" not in actions(burst, run())
+    for recovery, back in (("recovered", False), ("unrecovered", True), ("partial", True)):
+        chosen = treat(replace(burst, recovery=recovery), run()).safe_checkpoint
+        assert chosen is not None
+        assert (chosen.step, chosen.go_back) == (600, back)
 
 
 def test_a_convicted_shard_is_skipped_a_possible_one_inspected() -> None:

@@ -13,6 +13,7 @@ from results import LONG, full_incident, make_incident, make_index, make_run
 from trainforensics.model import (
     Blame,
     Cause,
+    Cost,
     CrossRunFinding,
     DetectorError,
     Evidence,
@@ -53,6 +54,35 @@ def tables(report: str) -> Iterator[list[int]]:
 
 def effect(**changes: object) -> Incident:
     return make_incident("nan-onset", 41_236, caused_by=full_incident().id, summary="loss turns NaN", **changes)
+
+
+def test_what_was_lost_counts_no_step_twice() -> None:
+    def alarm(onset: int, *cost: float) -> Incident:
+        return make_incident(onset=onset, cost=Cost(*cost))  # type: ignore[arg-type]
+
+    def lost(*alarms: Incident) -> str:
+        return next((line for line in render_run(make_run(*alarms)).splitlines() if line.startswith("Lost")), "")
+
+    apart, within = alarm(1000, 100, 500, 60.0), alarm(2050, 100, 500, 60.0)
+    assert lost(alarm(2000, 300, 900, 120.0), apart) == "Lost: 400 steps, 1400 tokens, 3 min."
+    assert lost(alarm(2000, 300, 900, 120.0), within) == "Lost: 300 steps, 900 tokens, 2 min."
+    assert lost(alarm(2000, 300, 900), apart) == "Lost: 400 steps, 1400 tokens."
+    assert lost(alarm(2000)) == ""
+
+
+def test_reasons_that_are_sentences_are_joined_without_their_full_stops() -> None:
+    cause = Cause("data-shift", 0.6, ("the scale falls, steps 4700 to 6640.", "and so on...", "nothing announced it."))
+    text = render_run(make_run(make_incident(causes=(cause,))))
+    assert "*For:* the scale falls, steps 4700 to 6640; and so on...; nothing announced it." in text
+
+
+def test_a_report_asks_to_go_back_only_where_the_remedies_do() -> None:
+    incident = full_incident()
+    assert incident.safe_checkpoint is not None
+    calm = replace(incident, safe_checkpoint=replace(incident.safe_checkpoint, go_back=False))
+    assert "Go back" in render_run(make_run(incident))
+    assert "Go back" not in (text := render_run(make_run(calm)))
+    assert "**Checkpoint.** 40 000: lies before the first precursor" in text
 
 
 def test_a_report_begins_with_verdict_what_happened_and_what_to_do() -> None:

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from results import full_incident, make_incident, make_index, make_run
 
-from trainforensics.model import DetectorError, NotJudged, RunResult, Segment
+from trainforensics.model import Cost, DetectorError, NotJudged, RunResult, Segment
 from trainforensics.report.json import load_run
 from trainforensics.report.render import render
 
@@ -89,11 +89,27 @@ def test_a_postmortem_starts_from_what_the_log_knows() -> None:
         "| 41 198 | loss_scale: halved |",
         "| 41 200 | instant burst begins |",
         "| 41 201 | instant burst is at its height |",
-        "| 41 236 | instant burst ends: unrecovered |",
     ]
     for heading in ("## Impact", "## Root cause", "## Lessons", "## Action items"):
         assert heading in text
     assert "- [ ] Resume from 40 000 with skip.json. Owner: , due:" in text
+
+
+def test_a_postmortem_lists_an_action_once_and_only_what_is_known_of_the_cost() -> None:
+    nan = full_incident(id="nan", kind="nan-onset", cost=Cost(), recovery="unrecovered")
+    slow = full_incident(id="slow", kind="throughput-drop", cost=Cost(), recovery=None)
+    text = render("postmortem", None, [make_run(full_incident(), nan, slow)])
+    assert text.count("Resume from 40 000 with skip.json") == 1
+    assert ": unrecovered." in text
+    assert ": its cost is not known." in text
+    assert ": -" not in text
+
+
+def test_a_timeline_tells_begin_height_and_end_in_this_order() -> None:
+    burst = make_incident(onset=100, peak_step=105, end_step=105, recovery="partial")
+    text = render("postmortem", None, [make_run(burst)])
+    told = [line.split("|")[2].strip() for line in text.splitlines() if line.startswith("| 10")]
+    assert told == ["instant burst begins", "instant burst is at its height", "instant burst ends: partial"]
 
 
 @pytest.mark.parametrize("form", ["junit", "github", "sarif", "json", "markdown", "postmortem"])

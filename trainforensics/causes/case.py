@@ -26,6 +26,7 @@ from trainforensics.model import Evidence, Incident, Precursor, Suspect
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.restarts import Join, join
+from trainforensics.signals.scale import loss_scale
 from trainforensics.signals.stuck import weights_at_rest
 
 NEGLIGIBLE_NORM = 1e-6  # of the loss; the last layer alone gives far more unless the loss is at its floor
@@ -409,8 +410,11 @@ class Case:
     def scale_falls(self) -> tuple[int, float, float] | None:
         """Halvings of the loss scale without a growth between, until the incident ends, and the scale before and after.
 
-        None if fewer than two.
+        None if fewer than two. Of a decay those that belong to it: an earlier back-off that had not grown back is none.
         """
+        decay = found.decay if self.kind == "scale-decay" and (found := loss_scale(self.signals)) is not None else None
+        if decay is not None:
+            return (round(decay.halvings), decay.start, decay.low) if decay.halvings >= 2 else None
         curve = self.signals.curve("loss_scale")
         if curve is None:
             return None

@@ -47,6 +47,7 @@ def build() -> typer.Typer:
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
         rich_markup_mode=None,  # help rendered by rich takes three times as long to appear
     )
     app.callback()(_describe)

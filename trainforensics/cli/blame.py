@@ -50,7 +50,7 @@ def blame(
     from trainforensics.signals.load import load  # noqa: PLC0415
 
     with options.progress_bar(show=not (quiet or no_progress)) as progress:
-        run = inputs.stored_run(path, settings, progress)
+        run = inputs.run_with_batches(path, settings, progress)
     answer = room.at_step(load(run, settings), run.batches(), step, window, rank)
     found = inputs.analysis_of(path, run, settings)
     known = narrative.known_at(found, *answer.window) if found is not None and answer.window is not None else []

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from trainforensics.store.reader import StoredRun
 
 DIFF_FOLDER = ".diff"
+_MANIFEST_LEVELS = (
+    3  # folders above a run in which its batch manifest is looked for: runs/, the experiment, the project
+)
 
 
 def saved_results(path: Path) -> tuple[Index | None, tuple[RunResult, ...], Path]:
@@ -77,16 +80,32 @@ def stored_run(path: Path, settings: Settings, progress: Progress | None) -> Sto
     return open_run(out / STORE, names[0])
 
 
+def run_with_batches(path: Path, settings: Settings, progress: Progress | None) -> StoredRun:
+    """As `stored_run`; a run without a batch manifest has that of the nearest folder above."""
+    from trainforensics import engine  # noqa: PLC0415
+    from trainforensics.discovery import manifests_above  # noqa: PLC0415
+    from trainforensics.report import json  # noqa: PLC0415
+    from trainforensics.store.reader import StoredRun  # noqa: PLC0415
+
+    run = stored_run(path, settings, progress)
+    if json.is_saved_result(path) or run.batches() is not None:
+        return run
+    if above := manifests_above(path, levels=_MANIFEST_LEVELS):
+        engine.import_paths([path, *above], settings, progress)
+    return StoredRun(run.folder)
+
+
 def analysis_of(path: Path, run: StoredRun, settings: Settings) -> RunResult | None:
     """What an analysis said of the run: the result at `path`, or of logs the one in the output folder; None without.
 
     A result that was made of other logs of the same name, or before these logs grew, does not count.
     """
+    from trainforensics.engine.output import run_folder  # noqa: PLC0415
     from trainforensics.report import json  # noqa: PLC0415
 
     if json.is_saved_result(path):
         return saved_results(path)[1][0]
-    beside = settings.out / run.name
+    beside = settings.out / run_folder(run.name)
     if not json.is_saved_result(beside):
         return None
     found = saved_results(beside)[1][0]

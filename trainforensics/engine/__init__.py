@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from trainforensics import __version__, blame, registry, roles
 from trainforensics.config import Settings
-from trainforensics.discovery import Candidate, discover
+from trainforensics.discovery import Candidate, discover, manifests_above
 from trainforensics.engine import output
 from trainforensics.engine.judge import judge, unjudged
 from trainforensics.engine.output import STORE
@@ -85,6 +85,7 @@ def _analyze(given: Sequence[Path], imported: ImportResult, settings: Settings, 
     results, cross = _cross_run(results, {name: StoredRun(folders[name]) for name in imported.runs}, settings)
     earlier = output.earlier(settings.out, given, set(imported.runs))
     output.drop(settings.out, earlier.gone)
+    cross = (*cross, *earlier.cross_run)
     everything = sorted([*results, *earlier.kept], key=lambda result: (_URGENCY[result.verdict], -result.alarms))
     tool = {"name": "trainforensics", "version": __version__}
     index = Index(tool, tuple(map(output.entry, everything)), cross, STORE, imported.skipped)
@@ -140,7 +141,9 @@ def _import(paths: Sequence[Path], settings: Settings, progress: Progress | None
     for role in settings.map.values():
         roles.check_role(role)
     output.check(settings.out)  # before the logs are read, which may take long
-    found = discover(paths, settings.map)
+    known = output.known_folders(settings.out)
+    serving = [file for path in paths for file in manifests_above(path, known)]
+    found = discover((*paths, *serving), settings.map, known)
     broken = (*registry.importers().broken, *registry.detectors().broken)
     notes = tuple(f"plug-in {plugin.name} is left out: {plugin.message}" for plugin in broken)
     if not any(candidate.sources for candidate in found.candidates):
@@ -228,7 +231,7 @@ def _judge_and_write(task: tuple[Path, Settings]) -> RunResult:
     except Exception as error:
         result = unjudged(run, settings, _failure("signals", error))
     try:
-        output.write_run(settings.out, result, signals, plots=settings.plots)
+        output.write_run(settings.out, result, signals, run.logs, plots=settings.plots)
     except Exception as error:
         result = replace(result, errored=(*result.errored, _failure("report", error)))
         with suppress(OSError):  # the error above says it

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -15,7 +16,7 @@ from typing import TextIO
 from trainforensics import blame
 from trainforensics.discovery import MARKER
 from trainforensics.errors import UsageError
-from trainforensics.model import SCHEMA, Index, IndexEntry, RunResult
+from trainforensics.model import SCHEMA, CrossRunFinding, Index, IndexEntry, RunResult
 from trainforensics.report import json as report_json
 from trainforensics.report import markdown, narrative
 from trainforensics.signals import Signals
@@ -124,15 +125,17 @@ def entry(result: RunResult) -> IndexEntry:
     return IndexEntry(result.run, result.verdict, result.alarms, f"{run_folder(result.run)}/{RESULT}")
 
 
-def write_run(out: Path, result: RunResult, signals: Signals | None, *, plots: bool) -> None:
-    """A run's result.json, report.md, skip.json and figures. Without `signals`, figures already drawn are shown."""
+def write_run(out: Path, result: RunResult, signals: Signals | None, logs: Path, *, plots: bool) -> None:
+    """A run's result.json, report.md, skip.json and figures. `logs`: the folder of its sources.
+
+    Figures already drawn are shown where there are no `signals` to draw them from, and stay where none are wanted now
+    but an earlier analysis found the same in the same files.
+    """
     folder = out / run_folder(result.run)
     folder.mkdir(parents=True, exist_ok=True)
-    figures: dict[str, str] = {}
-    if signals is not None:
+    if signals is not None and (plots or not _found_before(folder, result, logs)):
         shutil.rmtree(folder / PLOTS, ignore_errors=True)
-    if plots:
-        figures = _figures(folder, result, signals)
+    figures = _figures(folder, result, signals if plots else None)
     write_result(out, result)
     _replace(folder / SKIP, json.dumps(blame.skip(result.run, result.incidents), indent=2, default=str).encode())
     _replace(folder / REPORT, markdown.render_run(result, figures).encode("utf-8", "backslashreplace"))
@@ -145,9 +148,21 @@ def write_result(out: Path, result: RunResult) -> None:
     _replace(folder / RESULT, report_json.dump_run(result))
 
 
+def _found_before(folder: Path, result: RunResult, logs: Path) -> bool:
+    """Whether the result already in the folder says the same, whatever its options, of files not written to since."""
+    try:
+        saved = (folder / RESULT).read_bytes()
+        written = (folder / RESULT).stat().st_mtime
+        before, now = json.loads(saved), json.loads(report_json.dump_run(result))
+        touched = any((logs / source["path"]).stat().st_mtime >= written for source in now["sources"])
+    except (OSError, ValueError):
+        return False
+    return not touched and isinstance(before, dict) and {**before, "options": {}} == {**now, "options": {}}
+
+
 def _figures(folder: Path, result: RunResult, signals: Signals | None) -> dict[str, str]:
     if signals is None:
-        return {name: path for name, path in narrative.figure_paths(result).items() if (folder / path).is_file()}
+        return narrative.figures_beside(result, folder)
     from trainforensics.report import plots  # noqa: PLC0415  (matplotlib takes a second)
 
     return plots.draw(result, signals, folder)
@@ -171,9 +186,13 @@ def _replace(file: Path, data: bytes) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """Runs of an earlier analysis: results that stay, runs to drop because their logs are gone, remarks on both."""
+    """Runs of an earlier analysis: results that stay, runs to drop because their logs are gone, remarks on both.
+
+    `cross_run`: what was found between runs that all stay.
+    """
 
     kept: tuple[RunResult, ...]
+    cross_run: tuple[CrossRunFinding, ...]
     gone: tuple[str, ...]
     notes: tuple[str, ...]
 
@@ -184,17 +203,20 @@ def earlier(out: Path, paths: Sequence[Path], fresh: set[str]) -> Earlier:
     Below the paths analysed now, a run that was not found again is gone. A run that was only imported stays in the
     store. What cannot be read is left as it is.
     """
-    known = read_manifest(out / STORE)
+    known, index = read_manifest(out / STORE), _index(out)
+    indexed = tuple(entry.run for entry in index.runs) if index else ()
     analysed = [path.absolute() for path in paths]
+    renamed = {_logs(out / STORE / known[name]): name for name in fresh if name in known}
     kept, gone, notes = [], [], []
-    for name in dict.fromkeys([*known, *_indexed(out)]):
+    for name in dict.fromkeys([*known, *indexed]):
         if name in fresh:
             continue
         logs = _logs(out / STORE / known[name]) if name in known else None
         file = out / run_folder(name) / RESULT
         if logs is not None and (not logs.exists() or any(map(logs.is_relative_to, analysed))):
             gone.append(name)
-            notes.append(f"{name}: its logs are gone or part of another run now; dropped from the results")
+            reason = f"is {renamed[logs]} now" if logs in renamed else "its logs are gone or part of another run now"
+            notes.append(f"{name}: {reason}; dropped from the results")
         elif file.is_file():
             try:
                 kept.append(report_json.load_run(file.read_bytes(), str(file)))
@@ -202,7 +224,28 @@ def earlier(out: Path, paths: Sequence[Path], fresh: set[str]) -> Earlier:
                 notes.append(f"{name}: {file} cannot be read and is left out of the index; analyse its logs again")
         elif name not in known:
             notes.append(f"{name}: {file} is gone; left out of the index")
-    return Earlier(tuple(kept), tuple(gone), tuple(notes))
+    stay = {result.run for result in kept}
+    between = tuple(finding for finding in index.cross_run if stay.issuperset(finding.runs)) if index else ()
+    return Earlier(tuple(kept), between, tuple(gone), tuple(notes))
+
+
+def known_folders(out: Path) -> dict[Path, str]:
+    """Folders that an earlier analysis was given, and what they are called in its results.
+
+    A run that is given again by a folder further down keeps its name, and so its place.
+    """
+    stored = ((name, _logs(out / STORE / folder)) for name, folder in read_manifest(out / STORE).items())
+    return dict(found for name, logs in stored if logs is not None and (found := _named_from(name, logs)) is not None)
+
+
+def _named_from(run: str, logs: Path) -> tuple[Path, str] | None:
+    """The folder from whose name on a run is named, None for a file; the run's own where its name has a suffix."""
+    parts = logs.parts
+    for depth in range(min(len(parts) - 1, len(run.split("/"))), 0, -1):
+        match = re.match(rf"{re.escape('/'.join(parts[-depth:]))}(-\d+)?(?=[/#]|$)", run)
+        if match is not None:
+            return (logs, match[0]) if match[1] else (Path(*parts[: len(parts) - depth + 1]), parts[-depth])
+    return None
 
 
 def _logs(folder: Path) -> Path | None:
@@ -213,12 +256,12 @@ def _logs(folder: Path) -> Path | None:
         return None
 
 
-def _indexed(out: Path) -> tuple[str, ...]:
-    """Names of the runs in the index, none if it cannot be read."""
+def _index(out: Path) -> Index | None:
+    """The index, None where it cannot be read."""
     try:
-        return tuple(entry.run for entry in report_json.load_index((out / RESULT).read_bytes()).runs)
+        return report_json.load_index((out / RESULT).read_bytes())
     except (UsageError, OSError):
-        return ()
+        return None
 
 
 def drop(out: Path, names: Sequence[str]) -> None:

@@ -39,11 +39,11 @@ def judge_siblings(
             found = [d for d in departures(neighbours, runs, told) if _wanted(d, settings)]
             changed = {name: _with_incidents(by_run[name], runs[name], found) for name in {d.run for d in found}}
             for name, result in changed.items():
-                output.write_run(settings.out, result, runs[name], plots=settings.plots)
+                output.write_run(settings.out, result, runs[name], stored[name].logs, plots=settings.plots)
         except Exception as error:
             if os.environ.get("TRAINFORENSICS_DEBUG"):
                 raise
-            by_run |= _failed([by_run[name] for name in names], error, settings)
+            by_run |= _failed([by_run[name] for name in names], stored, error, settings)
             continue
         by_run |= changed
         findings += [departure.finding for departure in found]
@@ -63,9 +63,11 @@ def _with_incidents(result: RunResult, signals: Signals, found: Iterable[Departu
     return replace(result, incidents=tuple(together), verdict=verdict_of(together, signals))
 
 
-def _failed(results: Iterable[RunResult], error: Exception, settings: Settings) -> dict[str, RunResult]:
+def _failed(
+    results: Iterable[RunResult], stored: Mapping[str, StoredRun], error: Exception, settings: Settings
+) -> dict[str, RunResult]:
     problem = DetectorError(STAGE, f"{type(error).__name__}: {error}")
     failed = {result.run: replace(result, errored=(*result.errored, problem)) for result in results}
     for result in failed.values():
-        output.write_run(settings.out, result, None, plots=settings.plots)
+        output.write_run(settings.out, result, None, stored[result.run].logs, plots=settings.plots)
     return failed

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from trainforensics.incidents.chain import chain
+from trainforensics.incidents.cost import cost_of, with_effects
 from trainforensics.incidents.merge import merge
 from trainforensics.kinds import KINDS, Kind
-from trainforensics.model import Cost, Finding, Incident
-from trainforensics.signals import Curve, Signals
+from trainforensics.model import Finding, Incident
+from trainforensics.signals import Signals
 
 SLACK_POINTS = 2  # an effect may be logged this many points before its cause: series have cadences of their own
 MERGE_POINTS = 4  # logged points within which two findings speak of one jump
@@ -24,7 +25,7 @@ def build(findings: Sequence[Finding], signals: Signals) -> tuple[Incident, ...]
     ordered = sorted(told_once, key=lambda f: (f.onset_step is None, f.onset_step or 0, f.kind, f.series))
     used: dict[str, int] = {}
     incidents = [_incident(finding, signals, _identity(finding, used)) for finding in ordered]
-    return chain(incidents, SLACK_POINTS * cadence, REACH_POINTS * cadence)
+    return with_effects(chain(incidents, SLACK_POINTS * cadence, REACH_POINTS * cadence))
 
 
 def _identity(finding: Finding, used: dict[str, int]) -> str:
@@ -54,7 +55,7 @@ def _incident(finding: Finding, signals: Signals, id_: str) -> Incident:
         peak_step=finding.peak_step,
         end_step=finding.end_step,
         recovery=finding.recovery,
-        cost=_cost(finding, signals),
+        cost=cost_of(finding, signals),
         series=finding.series,
         role=finding.role,
         scope=finding.scope,
@@ -67,27 +68,3 @@ def _incident(finding: Finding, signals: Signals, id_: str) -> Incident:
 def _cadence(signals: Signals) -> int:
     curve = signals.curve("train_loss") or max(signals.every_curve(), key=len, default=None)
     return curve.cadence if curve is not None else 1
-
-
-def _cost(finding: Finding, signals: Signals) -> Cost:
-    """Steps, tokens and seconds from the onset to the end of the incident, or of the log where it never ended."""
-    curve = signals.curve("train_loss") or max(signals.every_curve(), key=len, default=None)
-    if finding.onset_step is None or curve is None or not len(curve):
-        return Cost()
-    ended = finding.end_step is not None
-    last = finding.end_step if finding.end_step is not None else int(curve.step[-1])
-    if last <= finding.onset_step:
-        return Cost()
-    seconds = _gain(curve, curve.time, finding.onset_step, last)
-    counted = signals.curve("tokens_seen")
-    known = counted is not None and "tok" in counted.name.lower()  # the role also takes samples
-    tokens = _gain(counted, counted.value, finding.onset_step, last) if counted is not None and known else None
-    steps = last - finding.onset_step + (0 if ended else curve.cadence)  # the last step of the log is lost as well
-    return Cost(steps, None if tokens is None else int(tokens), seconds)
-
-
-def _gain(curve: Curve, values: np.ndarray, first: int, last: int) -> float | None:
-    """Increase of a cumulative quantity between two steps; None where it is not known or runs backwards."""
-    start, stop = max(curve.at(first), 0), curve.at(last)
-    gain = float(values[stop] - values[start])
-    return gain if np.isfinite(gain) and gain > 0 else None

@@ -1,24 +1,29 @@
-"""Which checkpoint to go back to: the newest that lies clearly before the first precursor and never saw a NaN."""
+"""Which checkpoint to go back to: the newest that lies clearly before the first precursor and never saw a NaN.
+
+Of what a restart did every checkpoint that was saved before it is clean.
+"""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
 from trainforensics.model import CheckpointChoice, Incident, SafeCheckpoint
 from trainforensics.remedies.numbers import best_evaluation
 from trainforensics.signals import Signals
+from trainforensics.signals.restarts import restarts
 
-SAVED = ("checkpoint", "checkpoint-saved", "save-checkpoint")
-CLEAR_POINTS = 10  # logged points between checkpoint and first precursor, so that a slow start is not missed
+# Logged points between checkpoint and first precursor, so that a slow start is not missed: that many, or this share of
+# a short log, whose points (epochs) stand for more each.
+CLEAR_POINTS, CLEAR_SHARE = 10, 0.02
 NAN_KINDS = frozenset({"nan-onset", "transient-nan", "grad-nan"})
 HOW_TO_LOG = "log each checkpoint's step, or keep the checkpoint folders beside the log"
 
 
 def known_checkpoints(signals: Signals) -> tuple[int, ...]:
     """Steps of every checkpoint the run is known to have saved, sorted."""
-    steps = {c.step for c in signals.checkpoints}
-    steps |= {e.step for e in signals.events if e.kind in SAVED and e.step is not None}
-    return tuple(sorted(steps))
+    return tuple(checkpoint.step for checkpoint in signals.checkpoints)
 
 
 def first_sign(incident: Incident) -> int | None:
@@ -39,6 +44,10 @@ def safe_checkpoint(incident: Incident, incidents: tuple[Incident, ...], signals
     sign = first_sign(incident)
     if sign is None:
         return None
+    if incident.kind == "checkpoint-failure":
+        return _last_good(known_checkpoints(signals), sign)
+    restarted = _restarted_at(incident, signals)
+    sign = sign if restarted is None else restarted
     steps = np.array(known_checkpoints(signals), dtype=np.int64)
     nans = [i.onset_step for i in incidents if i.kind in NAN_KINDS and i.onset_step is not None]
     limit = min([sign, *(n for n in nans if n >= sign)])
@@ -48,17 +57,43 @@ def safe_checkpoint(incident: Incident, incidents: tuple[Incident, ...], signals
     if not len(before):
         why = f"the first known checkpoint, {steps[0]}, does not lie before the first sign at {sign}: start again"
         return SafeCheckpoint(None, why)
-    loss = signals.curve("train_loss")
-    margin = CLEAR_POINTS * (loss.cadence if loss else 1)
-    if len(steps) > 1:
-        margin = max(margin, int(np.median(np.diff(steps))) // 2)
+    margin = 0 if restarted is not None else _margin(signals, steps)
     clear = before[before <= sign - margin]
     chosen = int(clear[-1]) if len(clear) else int(before[0])
-    steps_text = "1 step" if sign - chosen == 1 else f"{sign - chosen} steps"
-    why = f"{steps_text} before the first sign at {sign}; {lost_text(signals, chosen)}"
+    unit = signals.axis.unit
+    sign_text = f"the restart at {sign}" if restarted is not None else f"the first sign at {sign}"
+    why = f"{_count(sign - chosen, unit)} before {sign_text}; {lost_text(signals, chosen)}"
     if not len(clear):
-        why += f"; no checkpoint lies {margin} steps before it, so check the first steps after resuming closely"
-    return SafeCheckpoint(chosen, why, _alternatives(before, chosen, sign))
+        why += f"; no checkpoint lies {_count(margin, unit)} before it, so check the first steps after resuming closely"
+    return SafeCheckpoint(chosen, why, _alternatives(before, chosen, sign, unit))
+
+
+def _restarted_at(incident: Incident, signals: Signals) -> int | None:
+    """The first step of the process life that an incident came with, which what was saved before it never saw."""
+    if incident.kind != "resume-discontinuity" or incident.onset_step is None:
+        return None
+    lives = [restart.step for restart in restarts(signals) if restart.step <= incident.onset_step]
+    return max(lives, default=None)
+
+
+def _last_good(steps: tuple[int, ...], failed: int) -> SafeCheckpoint:
+    """What is left where saves failed: nothing to go back for, but all there is after a crash."""
+    good = max((step for step in steps if step < failed), default=None)
+    if good is None:
+        return SafeCheckpoint(None, f"no good one is known from before the failure at {failed}; {HOW_TO_LOG}")
+    return SafeCheckpoint(good, f"the last good one before the failure at {failed}; a crash would fall back to it")
+
+
+def _margin(signals: Signals, steps: np.ndarray[tuple[int], np.dtype[np.int64]]) -> int:
+    """Steps that a checkpoint must lie before the first sign to be clearly before it."""
+    loss = signals.curve("train_loss")
+    points = CLEAR_POINTS if loss is None else min(CLEAR_POINTS, math.ceil(CLEAR_SHARE * len(loss)))
+    margin = points * (loss.cadence if loss else 1)
+    return max(margin, int(np.median(np.diff(steps))) // 2) if len(steps) > 1 else margin
+
+
+def _count(number: int, unit: str) -> str:
+    return f"{number} {unit}" if number == 1 else f"{number} {unit}s"
 
 
 def best_checkpoint(signals: Signals, onset: int) -> SafeCheckpoint | None:
@@ -71,23 +106,24 @@ def best_checkpoint(signals: Signals, onset: int) -> SafeCheckpoint | None:
         return SafeCheckpoint(None, f"{where}, but no checkpoint is known; {HOW_TO_LOG}")
     before = [step for step in steps if step < onset] if best.step < onset else []
     nearest = min(before or steps, key=lambda step: (abs(step - best.step), step))
-    text = f"{where}, {abs(nearest - best.step)} steps from it"
+    text = f"{where}, {_count(abs(nearest - best.step), signals.axis.unit)} from it"
     if best.step < onset <= nearest:
         text += f"; none is saved before the onset at {onset}, this is the nearest"
     return SafeCheckpoint(nearest, text)
 
 
 def _alternatives(
-    before: np.ndarray[tuple[int], np.dtype[np.int64]], chosen: int, sign: int
+    before: np.ndarray[tuple[int], np.dtype[np.int64]], chosen: int, sign: int, unit: str
 ) -> tuple[CheckpointChoice, ...]:
     found = []
     if before[-1] > chosen:
         nearer = int(before[-1])
-        text = f"also before the first sign, but only {sign - nearer} steps: riskier, saves {nearer - chosen} steps"
+        apart, gain = _count(sign - nearer, unit), _count(nearer - chosen, unit)
+        text = f"also before the first sign, but only {apart}: riskier, saves {gain}"
         found.append(CheckpointChoice(nearer, text))
     older = before[before < chosen]
     if len(older):
-        text = f"the next older one, {chosen - int(older[-1])} steps further back, if the incident returns"
+        text = f"the next older one, {_count(chosen - int(older[-1]), unit)} further back, if the incident returns"
         found.append(CheckpointChoice(int(older[-1]), text))
     return tuple(found)
 
@@ -99,7 +135,7 @@ def lost_text(signals: Signals, checkpoint: int) -> str:
     if finite is None or not len(finite) or finite.step[-1] <= checkpoint:
         return "nothing logged after it is lost"
     last = int(finite.step[-1])
-    parts = [f"{last - checkpoint} steps"]
+    parts = [_count(last - checkpoint, signals.axis.unit)]
     tokens = signals.curve("tokens_seen")
     if tokens is not None and tokens.at(checkpoint) >= 0:
         spent = float(tokens.value[tokens.at(last)] - tokens.value[tokens.at(checkpoint)])

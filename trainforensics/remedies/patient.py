@@ -9,6 +9,9 @@ from trainforensics.model import Cause, Incident, SafeCheckpoint, Suspect
 from trainforensics.signals import Signals
 
 LIKELY = 0.15  # a cause at least this likely is worth acting on
+NAN_KINDS = frozenset({"nan-onset"})
+GENERALISATION = frozenset({"val-divergence", "double-descent"})
+ROLL_BACK = frozenset({"unrecovered", "diverging", "ongoing", "partial"})
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,17 @@ class Patient:
             more = {i.id for i in self.incidents if i.caused_by in found} - found
             found, grew = found | more, bool(more)
         return tuple(i for i in self.incidents if i.id in found)
+
+    @property
+    def fatal(self) -> bool:
+        """Whether the weights are no numbers any more."""
+        return any(i.kind in NAN_KINDS for i in self.chain)
+
+    @property
+    def weights_harmed(self) -> bool:
+        """Whether the weights are lost, or worse than before to the end of the log."""
+        lasting = any(i.recovery in ROLL_BACK for i in self.chain if i.role == "train_loss")
+        return (self.fatal or lasting) and self.incident.kind not in GENERALISATION
 
     @cached_property
     def suspects(self) -> tuple[Suspect, ...]:

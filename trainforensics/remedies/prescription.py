@@ -10,17 +10,14 @@ from trainforensics.model import Incident, Remedy
 from trainforensics.remedies import numbers
 from trainforensics.remedies.by_cause import by_cause
 from trainforensics.remedies.checkpoints import best_checkpoint, safe_checkpoint
-from trainforensics.remedies.patient import Patient
+from trainforensics.remedies.patient import GENERALISATION, Patient
 from trainforensics.signals import Signals
 
 TIGHTER = 1.25  # a threshold already this near to the healthy norms is tight enough
-NAN_KINDS = frozenset({"nan-onset"})
 REPLAYABLE = frozenset(
     {"instant-burst", "gradual-rise", "divergence", "nan-onset", "transient-nan", "grad-nan", "scale-decay"}
 )
 CLIPPED = frozenset({"instant-burst", "gradual-rise", "divergence", "gradient-explosion"})
-GENERALISATION = frozenset({"val-divergence", "double-descent"})
-ROLL_BACK = frozenset({"unrecovered", "diverging", "ongoing", "partial"})
 
 
 def prescribe(incidents: tuple[Incident, ...], signals: Signals) -> tuple[Incident, ...]:
@@ -35,6 +32,9 @@ def prescribe(incidents: tuple[Incident, ...], signals: Signals) -> tuple[Incide
         else:
             checkpoint = safe_checkpoint(incident, incidents, signals)
         patient = Patient(incident, incidents, signals, checkpoint)
+        if checkpoint is not None and patient.weights_harmed:
+            checkpoint = replace(checkpoint, go_back=True)
+            patient = replace(patient, checkpoint=checkpoint)
         remedies = [remedy for step in STEPS for remedy in step(patient)]
         done.append(replace(incident, safe_checkpoint=checkpoint, remediation=tuple(remedies)))
     return tuple(done)
@@ -42,17 +42,15 @@ def prescribe(incidents: tuple[Incident, ...], signals: Signals) -> tuple[Incide
 
 def roll_back(patient: Patient) -> list[Remedy]:
     """Back to the last healthy checkpoint where the weights are lost or harmed."""
-    fatal = any(i.kind in NAN_KINDS for i in patient.chain)
-    harmed = any(i.recovery in ROLL_BACK for i in patient.chain if i.role == "train_loss")
     chosen = patient.checkpoint
-    if not (fatal or harmed) or chosen is None or patient.incident.kind in GENERALISATION:
+    if chosen is None or not chosen.go_back:
         return []
     if chosen.step is None and _from_the_first_row(patient):
         return []
     if chosen.step is None:
         return [Remedy("Roll back to before the incident", chosen.why, "the loss joins its old course there")]
     why = f"checkpoint {chosen.step} is clean: {chosen.why}"
-    if fatal:
+    if patient.fatal:
         why += "; later ones hold NaN in weights or optimiser"
     return [Remedy(f"Roll back to checkpoint {chosen.step}", why, f"the loss joins its old course after {chosen.step}")]
 

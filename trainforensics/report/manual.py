@@ -155,12 +155,16 @@ def overview(family: str | None = None) -> str:
 
 
 def roles_page() -> str:
-    """Every role in a table: names it is known by, and the kinds that need it or one of a few with it."""
-    lines = [ROLES_INTRODUCTION, "| role | known by names such as | kinds that need it |", "|---|---|---|"]
+    """Every role in a table: names it is known by, the kinds that need it or one of a few with it, and others that use
+    it."""
+    header = "| role | known by names such as | kinds that need it | kinds that use it where it is logged |"
+    lines = [ROLES_INTRODUCTION, header, "|---|---|---|---|"]
     for role in roles.roles():
         names = ROLES_BY_CONTEXT.get(role) or ", ".join(map(code, roles.names_of(role)[:4]))
-        needed = [kind for kind, module in _modules().items() if any(role in n.split("|") for n in module.META.needs)]
-        lines.append(f"| `{role}` | {names} | {', '.join(needed) or '-'} |")
+        metas = {kind: module.META for kind, module in _modules().items()}
+        needed = [kind for kind, meta in metas.items() if any(role in need.split("|") for need in meta.needs)]
+        used = [kind for kind, meta in metas.items() if role in meta.uses and kind not in needed]
+        lines.append(f"| `{role}` | {names} | {', '.join(needed) or '-'} | {', '.join(used) or '-'} |")
     return "\n".join(lines) + "\n"
 
 

@@ -10,14 +10,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from trainforensics.model import Blame, Cause, Evidence, Incident, Index, NotJudged, Remedy, RunResult
+from trainforensics.model import Blame, Cause, Cost, Evidence, Incident, Index, NotJudged, Remedy, RunResult
 from trainforensics.report import mapping, narrative, text
 from trainforensics.report.text import Markdown, escape, number, sentence
 
@@ -68,6 +68,7 @@ def render_postmortem(result: RunResult) -> str:
         lost=_lost(alarms, result.axis.unit),
         gaps=_grouped(result.not_judged),
         moments=narrative.moments(result),
+        actions=list(dict.fromkeys(remedy.action for page in alarms for remedy in page.root.remediation)),
     )
 
 
@@ -99,7 +100,7 @@ def _environment() -> Environment:
         "number": number,
         "link": lambda path: Markdown(quote(path)),
         "clause": text.clause,
-        "clauses": lambda items: text.clause("; ".join(items)),
+        "clauses": lambda items: text.clause("; ".join(map(text.unclosed, items))),
     }
     environment.globals |= {
         name: getattr(text, name)
@@ -194,9 +195,24 @@ def _remedy_reason(remedy: Remedy, blame: Blame | None) -> str:
 
 
 def _lost(alarms: Sequence[narrative.Page], unit: str) -> str:
-    """What the first incident cost; incidents may overlap, so costs are not added."""
-    price = text.cost(alarms[0].root, unit) if alarms else "-"
-    return "" if price == "-" else price
+    """What the alarms cost together: the costliest one, and others that overlap with none counted before them."""
+    counted: list[Incident] = []
+    for root in sorted((page.root for page in alarms), key=lambda root: -(root.cost.steps or 0)):
+        if not any(map(partial(_overlap, root), counted)):
+            counted.append(root)
+    costs = [root.cost for root in counted if root.cost != Cost()]
+    steps = sum(cost.steps or 0 for cost in costs)
+    tokens = sum(cost.tokens or 0 for cost in costs) if all(cost.tokens for cost in costs) else None
+    seconds = sum(cost.seconds or 0.0 for cost in costs) if all(cost.seconds for cost in costs) else None
+    return text.price(Cost(steps, tokens, seconds), unit)
+
+
+def _overlap(one: Incident, other: Incident) -> bool:
+    """Whether the steps that two incidents cost may be the same; of one without an onset they may be any."""
+    if one.onset_step is None or other.onset_step is None:
+        return True
+    first, second = sorted((i.onset_step or 0, (i.onset_step or 0) + (i.cost.steps or 0)) for i in (one, other))
+    return second[0] < first[1]
 
 
 def _grouped(gaps: Iterable[NotJudged]) -> list[dict[str, str]]:

@@ -208,22 +208,22 @@ def top_suspect(incident: Incident) -> Suspect | None:
 
 def moments(result: RunResult) -> list[tuple[int, str]]:
     """What happened when, in order of steps: restarts, and what led to, began, peaked and ended with every alarm."""
-    found = [(life.first_step, "a new process life begins") for life in result.segments[1:]]
+    found = [(life.first_step, 0, "a new process life begins") for life in result.segments[1:]]
     for page in alarms(result):
         for incident in (page.root, *told_effects(page)):
             name = label(incident.kind)
-            found += [(sign.step, f"{sign.signal}: {sign.text}") for sign in incident.precursors]
-            found += [(onset, f"{name} begins") for onset in incident.occurrences]
-            if incident.peak_step not in (None, incident.onset_step):
-                found.append((incident.peak_step, f"{name} is at its height"))
-            if incident.end_step is not None:
-                found.append((incident.end_step, f"{name} ends: {incident.recovery or 'recovered'}"))
+            found += [(sign.step, 0, f"{sign.signal}: {sign.text}") for sign in incident.precursors]
+            found += [(onset, 1, f"{name} begins") for onset in incident.occurrences]
+            if incident.peak_step is not None and incident.peak_step != incident.onset_step:
+                found.append((incident.peak_step, 2, f"{name} is at its height"))
+            if incident.end_step is not None and not runs_on(incident):
+                found.append((incident.end_step, 3, f"{name} ends: {incident.recovery or 'recovered'}"))
         choice = page.root.safe_checkpoint
         if choice is not None and choice.step is not None:
             clean = page.root.onset_step is None or choice.step < page.root.onset_step
             name = "the last checkpoint known to be clean" if clean else "the checkpoint nearest to the best evaluation"
-            found.append((choice.step, name))
-    return sorted(set(found))
+            found.append((choice.step, 0, name))
+    return [(step, event) for step, _, event in sorted(set(found))]
 
 
 def by_urgency(results: Sequence[RunResult]) -> list[RunResult]:
@@ -336,4 +336,4 @@ def _act(root: Incident) -> list[Markdown]:
     if root.onset_step is not None and choice.step >= root.onset_step:
         step = number(choice.step)
         return [Markdown(f"The checkpoint nearest to the best evaluation, of step {step}, was saved after the onset")]
-    return [Markdown(f"Go back to the checkpoint of step {number(choice.step)}")]
+    return [Markdown(f"Go back to the checkpoint of step {number(choice.step)}")] if choice.go_back else []

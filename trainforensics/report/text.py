@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterable
 
-from trainforensics.model import Incident, Scope
+from trainforensics.model import Cost, Incident, Scope
 
 _WORDS = {"nan": "NaN", "lr": "LR", "rl": "RL", "val": "validation", "eval": "evaluation", "grad": "gradient"}
 _CONTROL = re.compile(r"(?:\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x1f\x7f-\x9f\u2028\u2029])+")
@@ -153,16 +153,26 @@ def when(incident: Incident) -> str:
 
 def cost(incident: Incident, unit: str) -> str:
     """What an incident cost, as far as the log says; `unit`: what the run's axis counts."""
-    price = incident.cost
-    parts: list[str] = []
-    if price.steps:
-        parts.append(plural(price.steps, unit))
-    if price.tokens:
-        parts.append(f"{quantity(price.tokens)} tokens")
-    if price.seconds and math.isfinite(price.seconds):
-        parts.append(duration(price.seconds))
+    told = price(incident.cost, unit)
     alone = len(incident.occurrences) > 1 and (incident.end_step or incident.occurrences[-1]) < incident.occurrences[-1]
-    return ", ".join(parts) + (f" at {number(incident.onset_step)} alone" if alone else "") if parts else "-"
+    return told + (f" at {number(incident.onset_step)} alone" if alone else "") if told else "-"
+
+
+def price(cost: Cost, unit: str) -> str:
+    """Steps, tokens and time, those that are known."""
+    parts: list[str] = []
+    if cost.steps:
+        parts.append(plural(cost.steps, unit))
+    if cost.tokens:
+        parts.append(f"{quantity(cost.tokens)} tokens")
+    if cost.seconds and math.isfinite(cost.seconds):
+        parts.append(duration(cost.seconds))
+    return ", ".join(parts)
+
+
+def unclosed(text: str) -> str:
+    """Text without the full stop at its end, to be followed by other text; an ellipsis stays."""
+    return text if text.endswith("...") else text.removesuffix(".")
 
 
 def clause(text: str) -> Markdown:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,7 +9,8 @@ import numpy as np
 
 from trainforensics import roles
 from trainforensics.config import Settings
-from trainforensics.model import Checkpoint, ReadWarning, Series, SeriesSummary
+from trainforensics.model import ReadWarning, Series, SeriesSummary
+from trainforensics.signals import checkpoints
 from trainforensics.signals.blanks import with_blanks
 from trainforensics.signals.curve import Curve
 from trainforensics.signals.mixture import shares
@@ -19,8 +19,6 @@ from trainforensics.signals.run import Signals
 from trainforensics.store.agreement import Agreement, agreement
 from trainforensics.store.reader import StoredPoints, StoredRun, StoredSeries
 
-_SAVED = frozenset({"checkpoint", "checkpoint-saved"})
-_NAMED_STEP = re.compile(r"(?:checkpoint|ckpt|global_?step|iter(?:ation)?|step)[-_=: ]*0*(\d+)", re.IGNORECASE)
 _SAME = 0.8  # share of common steps that must agree for two sources to have logged the same metric
 
 
@@ -61,13 +59,15 @@ def judge_series(run: StoredRun, settings: Settings) -> Judged:
     for role in ("train_loss", "val_loss"):
         by_role[role] = [*by_role.get(role, []), *sum_of_parts(by_role.get(role, []))]
     sources = run.sources
+    longest = max(judged, key=len, default=None)
+    logged = longest.step if longest is not None else np.empty(0, np.int64)
     signals = Signals(
         run=run.name,
         axis=run.axis,
         by_role={role: tuple(sorted(curves, key=len, reverse=True)) for role, curves in by_role.items() if curves},
         unmapped=tuple(curve for curve in judged if curve.series.role is None),
         events=run.events,
-        checkpoints=_checkpoints(run),
+        checkpoints=checkpoints.known(run.checkpoints, run.events, logged),
         config=run.config,
         warnings=tuple(w for source in sources for w in source.warnings),
         sampled=next((w.message for source in sources for w in source.warnings if w.kind == "sampled"), ""),
@@ -79,26 +79,6 @@ def _mixture(run: StoredRun, losses: list[Curve]) -> list[Curve]:
     """The shares of the sources that the batch manifest names, at the steps of the longest loss."""
     batches = run.batches() if losses else None
     return shares(batches, max(losses, key=len)) if batches is not None else []
-
-
-def _checkpoints(run: StoredRun) -> tuple[Checkpoint, ...]:
-    """Those that lie beside the logs, and those that the log says were saved."""
-    found = {checkpoint.step: checkpoint for checkpoint in run.checkpoints}
-    for event in run.events:
-        if event.kind in _SAVED:
-            named = _NAMED_STEP.search(event.text)
-            step = _saved_at(event.step, int(named[1]) if named else None)
-            if step is not None:
-                found.setdefault(step, Checkpoint(step, event.source))
-    return tuple(found[step] for step in sorted(found))
-
-
-def _saved_at(seen: int | None, named: int | None) -> int | None:
-    """The step of a checkpoint: the number in its name, unless that counts something else (epochs, files) than the step
-    at which the message was seen."""
-    if seen is None or named is None:
-        return named if seen is None else seen
-    return named if abs(named - seen) <= max(10, 0.02 * seen) else seen
 
 
 def _resolved(stored: StoredSeries, match: roles.RoleMatch) -> StoredSeries:

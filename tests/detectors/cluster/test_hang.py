@@ -100,6 +100,15 @@ def test_silence_until_the_process_was_killed() -> None:
     assert isinstance(hang.detect(make_signals([curve], events=[late], config={"max_steps": 60}), PARAMS), Clear)
 
 
+def test_the_times_of_another_series_stand_in_for_those_of_the_loss() -> None:
+    gaps = seconds()[:90] * 10
+    gaps[63] += 4000
+    rate = make_curve(np.linspace(1e-3, 1e-4, 90), "learning_rate", step=10 * np.arange(90), time=1e9 + np.cumsum(gaps))
+    outcome = hang.detect(make_signals([make_curve(np.full(N, 2.0), step=np.arange(N)), rate]), PARAMS)
+    assert isinstance(outcome, Fired)
+    assert outcome.findings[0].onset_interval == (620, 630)
+
+
 def test_durations_in_seconds_stand_in_for_wall_times() -> None:
     taken = np.full(90, 197.0) + np.random.default_rng(0).normal(0, 3, 90)
     taken[63] = 8123.0

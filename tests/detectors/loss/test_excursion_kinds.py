@@ -67,6 +67,8 @@ def test_every_burst_has_a_row_and_what_is_quoted_is_furthest_out() -> None:
 
 def test_a_burst_is_told_with_the_step_of_each_of_its_numbers() -> None:
     values = healthy(900)
+    (at_once,) = fired(burst(values, 200, 3.0))["instant-burst"].findings
+    assert f"to {burst(values, 200, 3.0)[200]:.4g} at step 201, " in at_once.summary
     values[400:404] += (2.0, 2.5, 3.0, 1.0)
     (later,) = fired(values)["instant-burst"].findings
     assert (later.onset_step, later.peak_step) == (401, 403)

@@ -55,6 +55,14 @@ def test_a_bump_that_is_worked_off_tells_when() -> None:
     assert BORDER + 20 < found.end_step < BORDER + 200
 
 
+def test_it_is_worked_off_when_what_remains_is_within_the_noise() -> None:
+    value = loss(noise=0.02)
+    value[BORDER:] += np.exp(-np.arange(N - BORDER) / 20)
+    (found,) = findings(make_signals([lives(value)]))
+    assert found.end_step is not None
+    assert found.end_step - BORDER > 2 * 20  # a fifth of it would remain for 32 steps
+
+
 def test_replayed_data_lowers_the_loss() -> None:
     value = loss()
     value[BORDER : BORDER + 250] -= 0.3

@@ -254,3 +254,26 @@ def test_a_bar_in_words_behind_a_loggers_prefix(tmp_path: Path) -> None:
 def test_results_in_brackets_are_no_title(tmp_path: Path) -> None:
     text = "".join(f"Epoch {i} (loss = {3 - i / 8}, acc = {i / 16})\n" for i in range(9))
     assert _read(tmp_path, text).series["loss"].numbers.tolist() == [3 - i / 8 for i in range(9)]
+
+
+def test_a_second_count_at_another_pace_is_of_the_step_reached(tmp_path: Path) -> None:
+    """Episodes and timesteps in turn: one log has one axis."""
+    text = "".join(
+        f"[Episode {i}] Avg delay: {9 - 0.1 * i:.3f} s | Avg energy: {400 - i:.1f} J\n"
+        f" Scenario A Algo b Exp c updates {i}/1000 episodes, total num timesteps {300 * i + 300}/300000, FPS 38.\n"
+        f"  average reward: {-200 + i:.2f}\n"
+        for i in range(0, 60, 5)
+    )
+    found = _read(tmp_path, text)
+    assert found.axis == Axis("Episode", "step")
+    assert set(found.series) == {"Avg delay", "Avg energy", "updates", "FPS", "average reward"}
+    assert {tuple(series.step.tolist()) for series in found.series.values()} == {tuple(range(0, 60, 5))}
+
+
+@pytest.mark.parametrize("other", ["iter", "update"])
+def test_a_second_name_of_the_same_count_keeps_its_own_steps(tmp_path: Path, other: str) -> None:
+    row = "step {} loss {:.3f}\n{} {} val loss {:.3f}\n"
+    text = "".join(row.format(i, 3 - i / 100, other, i + 5, 3 - i / 200) for i in range(10, 100, 10))
+    found = _read(tmp_path, text)
+    assert found.series["loss"].step.tolist() == list(range(10, 100, 10))
+    assert found.series["val loss"].step.tolist() == list(range(15, 105, 10))

@@ -534,3 +534,13 @@ def test_a_split_alone_between_marks_is_of_what_follows(line: str, tmp_path: Pat
 def test_what_is_said_of_an_evaluation_is_no_split(said: str, tmp_path: Path) -> None:
     text = "".join(f"epoch {i}, {said}, loss: {5.5 - i}\n" for i in (1, 2, 3))
     assert points(read_text(tmp_path, text), "loss") == [(1, 4.5), (2, 3.5), (3, 2.5)]
+
+
+def test_a_checkpoint_that_was_not_saved_is_no_save(tmp_path: Path) -> None:
+    text = "step 5 loss 2.0\nWARNING: checkpoint not saved, continuing\nstep 6 loss 1.9\nnot saving model weights\n"
+    assert "checkpoint-saved" not in [event.kind for event in read_text(tmp_path, text).events]
+
+
+def test_a_checkpoint_loaded_before_the_first_step_may_be_of_another_run(tmp_path: Path) -> None:
+    text = "loading checkpoint from base/checkpoint-700\nstep 1 loss 2.0\nstep 2 loss 1.9\n"
+    assert [(e.kind, e.step) for e in read_text(tmp_path, text).events] == [("checkpoint-loaded", 0)]

@@ -289,6 +289,12 @@ def test_w_and_b_counter_is_the_axis_only_where_it_counts_training_steps(log: Pa
     assert found["eval/loss"].step.tolist() == [81]
 
 
+def test_a_restart_says_what_it_came_from(log: Path) -> None:
+    rows = [*steps(6), {"event": "resume", "checkpoint": "step_5.ckpt"}, {"step": 6, "loss": 2.0}]
+    (event,) = read(jsonlines, write(log, *rows)).events
+    assert (event.kind, event.text) == ("restart", "resume: step_5.ckpt")
+
+
 def test_events_in_records(log: Path) -> None:
     rows = steps(6, event="train_step")
     rows.insert(3, {"step": 3, "event": "checkpoint_saved", "path": "ckpt-3"})

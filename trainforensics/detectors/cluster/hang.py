@@ -82,8 +82,9 @@ def detect(signals: Signals, params: Params) -> Outcome:
 
 def _timed(signals: Signals) -> Curve | None:
     """A curve with wall times; where no point has one, a logged clock, or durations in seconds, added up."""
-    loss = signals.curve("train_loss")
-    for curve in (loss, max(signals.every_curve(), key=len, default=None)):
+    curves = (signals.curve("train_loss"), max(signals.every_curve(), key=len, default=None))
+    timed_most = max(signals.every_curve(), key=lambda c: np.count_nonzero(np.isfinite(c.time)), default=None)
+    for curve in (*curves, timed_most):
         if curve is not None:
             timed = curve.take(np.isfinite(curve.time))
             if len(timed) >= MIN_POINTS or (len(timed) >= FEWEST_POINTS and np.median(np.diff(timed.time)) >= LONG):

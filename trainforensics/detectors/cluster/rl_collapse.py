@@ -60,7 +60,7 @@ LEVEL, OTHERWISE = 20, 1.5  # points of a level; fold, that answers became longe
 META = Meta(
     kind=KINDS["rl-collapse"],
     needs=("reward",),
-    uses=("*",),
+    uses=("reward_std", "entropy", "kl", "*"),
     params=(
         Param("lost", 0.5, "half of what was learnt; ordinary dips lose less and come back"),
         Param("kl_surge", 10.0, "adaptive penalties hold KL within a factor of 2 of its target"),

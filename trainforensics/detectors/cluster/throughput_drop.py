@@ -50,7 +50,7 @@ from trainforensics.signals.stretches import at_steps
 BESIDE = ("gpu_util", "comm_time", "barrier_wait", "dataloader_time", "gpu_memory", "gpu_temperature", "gpu_clock")
 META = Meta(
     kind=KINDS["throughput-drop"],
-    uses=("*",),
+    uses=("tokens_per_sec", "step_time", "mfu", "dataloader_time", "*"),
     params=(
         Param("slower", 1.2, "a fifth; shared networks and clocks wander by a tenth"),
         Param("clock_slower", 1.8, "wall times of a healthy log on a shared machine drift by half"),

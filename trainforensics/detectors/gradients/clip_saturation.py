@@ -44,7 +44,7 @@ from trainforensics.signals.stuck import stuck
 
 META = Meta(
     kind=KINDS["clip-saturation"],
-    uses=("*",),
+    uses=("grad_norm", "clip_ratio", "clip_events", "*"),
     params=(
         Param("share", 0.95, "nearly every step; healthy recipes clip a few per cent to a half"),
         Param("crushed", 1000.0, "recipes that clip each step on purpose do so by factors of ten to a few hundred"),

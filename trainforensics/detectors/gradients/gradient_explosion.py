@@ -40,7 +40,7 @@ from trainforensics.signals.structure import announced
 
 META = Meta(
     kind=KINDS["gradient-explosion"],
-    uses=("*",),
+    uses=("grad_norm", "*"),
     params=(
         Param("lasting_factor", 5.0, "practitioners' band of 5-10x, where the run's own noise agrees"),
         Param("burst_factor", 10.0, "upper end of that band: healthy runs show single points of 5x"),

@@ -37,7 +37,7 @@ from trainforensics.signals.nonfinite import nonfinite
 from trainforensics.signals.scale import low_precision
 from trainforensics.signals.stuck import stuck
 
-META = Meta(kind=KINDS["vanishing-gradient"], uses=("*",))
+META = Meta(kind=KINDS["vanishing-gradient"], uses=("grad_norm", "*"))
 NAMED = 5
 
 

@@ -32,7 +32,7 @@ from trainforensics.signals import Signals
 from trainforensics.signals.gradients import explosions
 from trainforensics.signals.nonfinite import STATE_ROLES, Episode, nonfinite
 
-META = Meta(kind=KINDS["grad-nan"], uses=("*",))
+META = Meta(kind=KINDS["grad-nan"], uses=("grad_norm", "*"))
 
 
 def detect(signals: Signals, params: Params) -> Outcome:  # noqa: ARG001

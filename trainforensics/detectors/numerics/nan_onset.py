@@ -33,7 +33,7 @@ from trainforensics.model import Clear, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Signals
 from trainforensics.signals.nonfinite import Episode, nonfinite
 
-META = Meta(kind=KINDS["nan-onset"], uses=("*",))
+META = Meta(kind=KINDS["nan-onset"], uses=("train_loss", "grad_norm", "*"))
 
 
 def detect(signals: Signals, params: Params) -> Outcome:  # noqa: ARG001

@@ -32,7 +32,7 @@ from trainforensics.signals.scale import LossScale, loss_scale
 
 META = Meta(
     kind=KINDS["scale-decay"],
-    uses=("*",),
+    uses=("loss_scale", "overflow", "*"),
     params=(Param("min_halvings", 3.0, "one back-off between growths is normal, two may follow one bad patch"),),
 )
 

@@ -39,7 +39,7 @@ from trainforensics.signals.scale import loss_scale, skips_per_row
 
 META = Meta(
     kind=KINDS["skipped-steps"],
-    uses=("*",),
+    uses=("skipped_steps", "overflow", "loss_scale", "*"),
     params=(
         Param("min_skipped", 5.0, "a scaler may back off up to four times in a row after one bad patch"),
         Param("share", 0.05, "a scaler that grows every 100 steps skips 1 % of the updates, usual ones 0.1 % or less"),

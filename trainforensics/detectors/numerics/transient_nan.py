@@ -30,7 +30,7 @@ from trainforensics.model import Clear, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Signals
 from trainforensics.signals.nonfinite import Episode, nonfinite
 
-META = Meta(kind=KINDS["transient-nan"], uses=("*",))
+META = Meta(kind=KINDS["transient-nan"], uses=("train_loss", "*"))
 
 
 def detect(signals: Signals, params: Params) -> Outcome:  # noqa: ARG001

@@ -39,7 +39,7 @@ from trainforensics.signals.stuck import stuck
 
 META = Meta(
     kind=KINDS["underflow"],
-    uses=("*",),
+    uses=("grad_norm", "loss_scale", "*"),
     params=(Param("zero_share", 0.5, "most gradients are lost; healthy dense models stay near 0"),),
 )
 _ZEROS = re.compile(r"(grad\w*[/_.\- ]?(zero|underflow)|(zero|underflow)\w*[/_.\- ]?(grad|frac))", re.IGNORECASE)

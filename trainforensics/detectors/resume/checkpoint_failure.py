@@ -23,7 +23,6 @@ Parameters:
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 
 import numpy as np
@@ -32,6 +31,7 @@ from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Event, Evidence, Finding, Fired, NotApplicable, Outcome, Scope
 from trainforensics.signals import Signals
+from trainforensics.signals.checkpoints import line_of, saved, step_of, tells_of_failure
 from trainforensics.signals.evaluations import oriented
 
 META = Meta(
@@ -39,68 +39,33 @@ META = Meta(
     uses=("*",),
     params=(Param("intervals", 3.0, "one missed save may be a skipped evaluation, two in a row are not"),),
 )
-SAVED = frozenset({"checkpoint", "checkpoint-saved"})
 REGULAR = 5  # saved checkpoints from which a usual distance is known
 EVEN = 0.8  # share of distances that must agree with it
-NEAR_STEPS, NEAR = 10, 0.1  # or share of the step: a save that runs beside the training ends later
 SAME = 0.02  # of the usual distance: messages closer than this tell of one failure
-_THING = r"(?:checkpoints?|ckpts?|model state|optimizer state|[\w./-]+\.(?:pt|pth|ckpt|safetensors|distcp))"
-_BAD = (
-    r"(?:fail(?!safe)\w*|errno|could not|cannot|unable|corrupt\w*|no space left|\w*error|not saved|truncated"
-    r"|incomplete)"
-)
-_FAILED = re.compile(rf"\b{_BAD}\b.*\b{_THING}|\b{_THING}.*\b{_BAD}\b", re.IGNORECASE)
-_STEP = re.compile(r"(?:checkpoint|ckpt|global_?step|iter(?:ation)?|step)s?[-_=:/# ]*0*(\d+)", re.IGNORECASE)
-_GAVE_UP = frozenset({"error", "warning", "traceback", "console", "checkpoint", "checkpoint-failed", "text", "message"})
 
 
 def detect(signals: Signals, params: Params) -> Outcome:
     """Report failed saves and loads as one recurring finding, else a gap."""
-    failed = [event for event in signals.events if event.kind == "checkpoint-failed" or _tells(event)]
-    saved = _saved(signals, failed)
+    failed = [event for event in signals.events if tells_of_failure(event)]
+    steps = sorted(saved((), signals.events))
     if failed:
-        return Fired((_failure(signals, failed, saved),))
-    if len(saved) < 2:
-        beside = "the saves are known from their folders alone" if signals.checkpoints else "no saves are logged"
-        return NotApplicable(beside, "a line for every checkpoint saved or failed")
-    gap = _gap(signals, saved, params["intervals"])
+        return Fired((_failure(signals, failed, steps),))
+    if len(steps) < 2:
+        known = "; the checkpoints are known without" if signals.checkpoints else ""
+        return NotApplicable(f"no saves are logged{known}", "a line for every checkpoint saved or failed")
+    gap = _gap(signals, steps, params["intervals"])
     return Fired((gap,)) if gap is not None else Clear()
 
 
-def _tells(event: Event) -> bool:
-    return event.kind in _GAVE_UP and any(_FAILED.search(line) for line in event.text.splitlines())
-
-
-def _line(event: Event) -> str:
-    lines = [line for line in event.text.splitlines() if line.strip()] or [event.kind]
-    line = next((line for line in lines if _FAILED.search(line)), lines[-1])
-    return " ".join(line.split())[:200]
-
-
-def _step(event: Event) -> int | None:
-    """The step that the message names, unless that counts something else (epochs, files) than where it was printed."""
-    named = _STEP.search(_line(event))
-    if named is None or event.step is None:
-        return int(named[1]) if named else event.step
-    return int(named[1]) if abs(int(named[1]) - event.step) <= max(NEAR_STEPS, NEAR * event.step) else event.step
-
-
-def _saved(signals: Signals, failed: list[Event]) -> list[int]:
-    """Steps of checkpoints that messages call saved and no message calls failed, in order."""
-    bad = {_step(event) for event in failed}
-    steps = {_step(event) for event in signals.events if event.kind in SAVED and event not in failed}
-    return sorted(s for s in steps if s is not None and s not in bad)
-
-
 def _failure(signals: Signals, failed: list[Event], saved: list[int]) -> Finding:
-    steps = sorted({s for event in failed if (s := _step(event)) is not None})
+    steps = sorted({s for event in failed if (s := step_of(event)) is not None})
     usual = float(np.median(np.diff(saved))) if len(saved) > 2 else 0.0
     onsets = tuple(s for i, s in enumerate(steps) if i == 0 or s - steps[i - 1] > max(SAME * usual, 1))
     onset = onsets[0] if onsets else None
     known = saved or [c.step for c in signals.checkpoints]
     good = max((s for s in known if onset is None or s < onset), default=None)
     where = f"at step{'s' if len(onsets) > 1 else ''} {', '.join(map(str, onsets[:6]))}" if onsets else "in this log"
-    text = f"A checkpoint could not be saved or loaded {where}: {_line(failed[0])}"
+    text = f"A checkpoint could not be saved or loaded {where}: {line_of(failed[0]).removesuffix('.')}"
     text += f"; the last good one is of step {good}." if good is not None else "; no earlier good one is known."
     return Finding(
         kind="checkpoint-failure",
@@ -112,7 +77,7 @@ def _failure(signals: Signals, failed: list[Event], saved: list[int]) -> Finding
         occurrences=onsets,
         end_step=onsets[-1] if onsets else None,
         scope=Scope(rank=failed[0].rank),
-        evidence=tuple(Evidence(e.source or "log", _step(e), None, None, _line(e)) for e in failed[:4]),
+        evidence=tuple(Evidence(e.source or "log", step_of(e), None, None, line_of(e)) for e in failed[:4]),
     )
 
 

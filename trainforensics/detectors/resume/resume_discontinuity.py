@@ -231,7 +231,10 @@ def _context(signals: Signals, restart: Restart) -> Iterator[Evidence]:
 
 
 def _recovery(signals: Signals, restart: Restart, loss: _Break | None) -> tuple[Recovery | None, int | None]:
-    """Whether and when the loss was back at its level before the restart; a fifth of the change may remain."""
+    """Whether and when the loss was back at its level before the restart; a fifth of the change may remain.
+
+    Where less remained later, it came back when what remained was within the noise.
+    """
     curve = signals.curve("train_loss")
     if loss is None or loss.join is None or curve is None:
         return None, None
@@ -245,5 +248,6 @@ def _recovery(signals: Signals, restart: Restart, loss: _Break | None) -> tuple[
     levels = medians(np.lib.stride_tricks.sliding_window_view(after, width))
     back = np.flatnonzero(levels <= 0.2)
     if len(back):
-        return "recovered", int(points.step[border + back[0]])
+        quiet = np.flatnonzero(levels <= min(0.2, found.noise / abs(found.change)))
+        return "recovered", int(points.step[border + (quiet if len(quiet) else back)[0]])
     return ("partial" if float(np.median(after[-2 * width :])) < 0.5 else "unrecovered"), None

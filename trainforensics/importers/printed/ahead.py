@@ -15,6 +15,7 @@ TRIED = 60  # lines that are looked at
 ENOUGH, ENOUGH_BARE = 3, 10  # lines whose count rises; of those that hold nothing but it and a number
 _RISES, _SEVERAL = 2, 2
 _APART = 1.25
+_OTHER_PACE = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,21 @@ class Ahead:
     def repeats(self, shape: Shape, number: int) -> bool:
         """Whether lines of a shape follow the one of a number."""
         return len(list(islice(self._matches(shape, number), ENOUGH))) == ENOUGH
+
+    def counts_otherwise(self, shape: Shape, others: Sequence[Shape], number: int) -> bool:
+        """Whether the count of a shape rises at another pace than that of the rows of other shapes between its own."""
+        runs: list[tuple[bool, int]] = []  # whether of the shape, and its count, of each run of such rows
+        for line in self._from(number):
+            for kind in (shape, *others):
+                if (found := kind.pattern.match(line)) is not None:
+                    if not runs or runs[-1][0] != (kind is shape):
+                        runs.append((kind is shape, whole_number(found[kind.step])))
+                    break
+        own, beside = ([count for of, count in runs if of is mine] for mine in (True, False))
+        if min(len(own), len(beside)) < ENOUGH or any(b <= a for a, b in (*pairwise(own), *pairwise(beside))):
+            return False
+        paces = [(counts[-1] - counts[0]) / (len(counts) - 1) for counts in (own, beside)]
+        return max(paces) >= _OTHER_PACE * min(paces)
 
     def several_an_epoch(self, shape: Shape, number: int) -> bool:
         """Whether others of a shape follow the line of a number before one says an epoch."""

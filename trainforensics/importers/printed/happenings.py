@@ -69,9 +69,9 @@ _KINDS = tuple(
         (
             "checkpoint-saved",
             "sav/wrote/writ",
-            r"(?i)\b(?:sav(?:e|ed|ing)|wrote|writing|written)\b.{0,80}"
+            r"(?i)\b(?<!not )(?:sav(?:e|ed|ing)|wrote|writing|written)\b.{0,80}"
             r"(?:checkpoint|ckpt|model|state|weights|\.(?:pt|pth|safetensors)\b)"
-            r"|(?:checkpoint|ckpt)\w*\b.{0,60}\b(?:saved|written)\b",
+            r"|(?:checkpoint|ckpt)\w*\b.{0,60}\b(?<!not )(?:saved|written)\b",
         ),
         (
             "oom",
@@ -253,7 +253,7 @@ class Happenings:
         self.naive |= is_naive(said_at)
         named = None if kind in {*_UPDATES, "warning"} else _STEP.match(said[:_LONGEST])
         self._named = count_of(named[named.lastindex or 0]) if named else self._named
-        step = self._named if step is None else step
+        seen, step = step, self._named if step is None else step
         if kind == "checkpoint-saved":
             if (place := (self._named if named else step, bool(named))) == self._saved:
                 return  # every rank says so
@@ -268,10 +268,10 @@ class Happenings:
             self.source,
             line,
         )
-        if event.step is not None:
+        if event.step is not None and not (kind in _RESUMED and seen is None):  # it may be of another run
             yield event
         elif kind in _RESUMED or (kind in _UPDATES and step is None):
-            self._waiting.append((event, step))
+            self._waiting.append((event, seen))
         else:
             yield _at(event, step + 1 if kind in _UPDATES and step is not None else step)
 

@@ -422,8 +422,17 @@ class Reader:
             finer = learn(line, header=self._header, distrust=True)
             if isinstance(finer, Shape) and self._is_better(finer, learned, number):
                 learned = finer
+        learned.follows = learned.plain and self._counts_otherwise(learned, number)
         self._add(learned)
         return line
+
+    def _counts_otherwise(self, shape: Shape, number: int) -> bool:
+        """Whether a shape counts something else than the log's axis: timesteps where that counts episodes."""
+        axis = self.clock.axis
+        if axis is None or axis.name == shape.step_name:
+            return False
+        others = [known for known in self._known if known.step and known.step_name == axis.name]
+        return bool(others) and self._lines.counts_otherwise(shape, others, number)
 
     def _is_better(self, finer: Shape, shape: Shape, number: int) -> bool:
         """Whether a less trusted count tells lines apart that share the other, or rises where the other does not."""
@@ -472,7 +481,8 @@ class Reader:
             own = {name: f"{shape.split}/{name[4:]}" for name in shape.names if name.startswith("val/")}
             shape.rename(own)
         self._known.append(shape)
-        shape.plain &= not shape.validation and (self.clock.epoch is None or is_global(shape.step_name))
+        shape.plain &= not (shape.validation or shape.follows)
+        shape.plain &= self.clock.epoch is None or is_global(shape.step_name)
         if shape.plain and len(self._front) < _MOST_FRONT:
             self._front.append(shape)
         self._shapes.insert(0, shape)
@@ -492,7 +502,7 @@ class Reader:
             self._repeated = False
             return
         shape = self._of_pass(shape, groups)
-        step = self._step(shape, groups, line)
+        step = (self.clock.step or 0) if shape.follows else self._step(shape, groups, line)
         if shape.counted:
             self._evaluating = shape.validation and (self._evaluating or not shape.values)
             goes_on = not shape.values or _GOES_ON.match(self._lines.after(line))

@@ -119,6 +119,7 @@ class Shape:
     `batches`: it counts an evaluation's. `held_out`: one number of it at least is an evaluation's.
     `dictionary`: a printed dictionary, which need not name its step. `stated`: it states its step and no epoch.
     `plain`: its step needs no thought, and `steps` stays empty. `used`: it had rows before the last flush.
+    `follows`: what it counts is not what the log's axis does, so its rows are of the step reached.
     `split`: the held-out data that it is of. `evaluating`: the same kind, where its words are printed of such data too.
     """
 
@@ -146,6 +147,7 @@ class Shape:
     stated: bool = False
     plain: bool = False
     used: bool = False
+    follows: bool = False
     rows: list[tuple[str | None, ...]] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)
     seqs: list[int] = field(default_factory=list)
@@ -389,6 +391,8 @@ def _classify(shape: Shape, line: str, items: Sequence[Item], start: int, order:
                 step.skipped = True
             step, trust = item, part.trust
         item.kind = part.kind
+        if part.kind == "value" and item.share and trust_of(last := item.name.lower().rpartition(" ")[2]) is not None:
+            item.name = last  # "Scenario A Algo B updates 5/1000"
         item.skipped = part.ignored or (part.kind == "value" and item.name in seen)
         shape.validation |= part.held_out
         if part.kind == "value":

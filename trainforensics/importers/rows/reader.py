@@ -41,6 +41,7 @@ _INDEX_NAMES = frozenset({"", "unnamed: 0", "index", "level_0", "__index_level_0
 _RESULTS = frozenset({"train_loss", "val_loss", "grad_norm"})
 _MESSAGE_COLUMNS = frozenset({"event", "type", "kind", "message", "msg", "status", "note", "event_type"})
 _LONGEST_TEXT = 2000
+_RESUMED = frozenset({"restart", "checkpoint-loaded"})
 _SAMPLE_ROWS = 500  # what W&B's run.history() gives where it is not told otherwise
 _SPARSE = 4  # missing cells per value beyond which a column is only logged now and then, and its gaps mean nothing
 
@@ -140,12 +141,12 @@ class RowReader:
             if not any(kinds.values()):
                 continue
             for row in np.flatnonzero(cells.state == TEXT).tolist():
-                text = cells.text[row]
+                text = cells.text[row] or ""
                 if kinds.get(text):
                     yield Event(
                         str(kinds[text]),
                         step=int(self.steps[row]),
-                        text=text[:_LONGEST_TEXT],
+                        text=": ".join([text, *_resumed_from(kinds[text], block, row)])[:_LONGEST_TEXT],
                         source=self.source.label,
                         line=int(block.line[row]),
                     )
@@ -270,6 +271,13 @@ class _Shared:
             rank=rank,
             run=self.run,
         )
+
+
+def _resumed_from(kind: str | None, block: Block, row: int) -> list[str]:
+    """The checkpoint that a row names which says that the run was resumed."""
+    columns = [cells for name, cells in block.columns.items() if axes.is_checkpoint_name(name)]
+    texts = [cells.text[row] for cells in columns if cells.text is not None and cells.state[row] == TEXT]
+    return [text for text in texts if text] if kind in _RESUMED else []
 
 
 def _validation_rows(block: Block) -> NDArray[np.bool_] | None:
