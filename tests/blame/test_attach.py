@@ -11,7 +11,7 @@ from factories import make_curve, make_signals
 from incidents_factory import make_incident
 
 from trainforensics.blame import at_step, attach
-from trainforensics.model import Blame, Incident, Suspect
+from trainforensics.model import Blame, Incident, Scope, Suspect
 from trainforensics.signals import Signals
 
 STEPS, RANKS, SHARDS, DOCS = 600, 4, 24, 40
@@ -221,6 +221,8 @@ def test_the_expert_whose_load_grows_most() -> None:
     signals = make_signals([make_curve(np.full(STEPS, 2.0), step=np.arange(STEPS)), *experts])
     blame = blame_of(make_incident("expert-collapse", 300, role="expert_load"), signals, None)
     assert named(blame, "expert").id == "1"
+    scoped = make_incident("expert-collapse", 300, role="expert_load", series="load/1", scope=Scope(expert=1))
+    assert named(blame_of(scoped, signals, None), "expert").why == "the incident lies in its own series load/1"
 
 
 def test_effects_keep_their_own_blame() -> None:

@@ -127,6 +127,18 @@ STORIES = {
     # bad-batch, bad-shard
     "one batch": Story("instant-burst", BURST, "bad-batch", incident=BACK),
     "one batch in warm-up": Story("instant-burst", {**BURST, "learning_rate": WARMING}, "bad-batch", incident=BACK),
+    "the norm times a factor, and nothing else": Story(
+        "gradient-explosion",
+        {"train_loss": learnt(), "grad_norm": at(noise(seed=1), 64, N)},
+        "batch-size",
+        incident={**DOWN, "role": "grad_norm"},
+    ),
+    "a norm that grows and grows": Story(
+        "gradient-explosion",
+        {"train_loss": learnt(), "grad_norm": CREPT},
+        "learning-rate",
+        incident={**DOWN, "role": "grad_norm"},
+    ),
     "weights harmed": Story("instant-burst", BURST, "not bad-batch bad-shard", incident=SLOW),
     "never back to the end": Story(
         "instant-burst",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from incidents_factory import make_incident
 
+from trainforensics.causes.ranking import HYPOTHESES
 from trainforensics.kinds import KINDS
 from trainforensics.model import Blame, Cause, Checkpoint, Incident, Suspect
 from trainforensics.remedies import prescribe
@@ -160,25 +162,71 @@ def make_curve_at(step: np.ndarray, value: np.ndarray) -> Any:
     return make_curve(value, "val_loss", step=step)
 
 
-def test_the_order_is_the_practitioner_s() -> None:
+def test_the_likely_causes_are_treated_in_their_order() -> None:
     norm = np.full(N, 1.0)
     blame = Blame((699, 700), "logged", (Suspect("doc", "13", 0.9, 1e-5, (700,), "fed 2 of 2"),))
     causes = tuple(
-        Cause(c, 0.2) for c in ("bad-batch", "learning-rate", "numeric-overflow", "labels", "optimizer-state")
+        Cause(c, 0.2) for c in ("bad-batch", "optimizer-state", "learning-rate", "numeric-overflow", "labels")
     )
     incident = make_incident("nan-onset", 700, recovery="unrecovered", blame=blame, causes=causes)
     found = treat(incident, run({"beta2": 0.999}, grad_norm=norm, learning_rate=np.full(N, 1e-3))).remediation
     starts = [
         "Roll back",
         "Skip doc",
+        "Lower beta2",
         "Halve",
-        "Clip",
         "Train in bf16",
         "Count the unmasked",
-        "Lower beta2",
+        "Clip",
         "If it recurs",
     ]
     assert [next(i for i, s in enumerate(starts) if r.action.startswith(s)) for r in found] == list(range(len(starts)))
+
+
+@pytest.mark.parametrize("cause", HYPOTHESES)
+def test_every_cause_that_leads_has_a_remedy(cause: str) -> None:
+    name = importlib.import_module(f"trainforensics.causes.{cause}").CAUSE
+    incident = make_incident("hang", 700, causes=because(name), blame=Blame((690, 700), None))
+    assert treat(incident, run()).remediation
+
+
+def test_a_lost_scaler_state_is_to_be_saved() -> None:
+    scale = np.where(np.arange(N) < 700, 1024.0, 65536.0)
+    incident = make_incident("resume-discontinuity", 700, causes=because("loss-scaling", 0.96))
+    text = actions(incident, run(loss_scale=scale))
+    assert "Save the gradient scaler's state" in text
+    assert "1024 before the restart and 65536 after it" in text
+    assert "bf16" not in text
+
+
+def test_only_what_is_logged_can_confirm() -> None:
+    slow = make_incident("gradual-rise", 700, causes=because("learning-rate"))
+    assert "the loss stays on its course" in actions(slow, run())
+    assert "the gradient norm stays on its course" in actions(slow, run(grad_norm=np.full(N, 1.0)))
+    experts = make_incident("expert-collapse", 700, role="expert_load", series="load/max")
+    assert "entropy" not in actions(experts, run(expert_load=np.full(N, 0.5)))
+    assert "the router's entropy comes back" in actions(experts, run(router_entropy=np.full(N, 0.5)))
+
+
+def test_a_slow_loader_is_profiled_and_a_plateau_tries_both_ways() -> None:
+    assert "Profile the loading" in actions(make_incident("throughput-drop", 700, causes=because("dataloader")), run())
+    assert "sampler restores" in actions(
+        make_incident("resume-discontinuity", 700, causes=because("dataloader")), run()
+    )
+    text = actions(make_incident("plateau", 700, causes=because("learning-rate")), run({"lr": 0.01}))
+    assert "three times and at a third of 0.01" in text
+    assert "Halve" not in text
+
+
+def test_a_collapsed_policy_is_watched_by_its_reward() -> None:
+    collapsed = make_incident("rl-collapse", 700, role="kl", series="kl", causes=because("learning-rate"))
+    assert "the reward stays on its course" in actions(collapsed, run(reward=np.ones(N), grad_norm=np.ones(N)))
+
+
+def test_nothing_lies_before_the_first_row() -> None:
+    signals = run(checkpoints=())
+    assert "Roll back" not in actions(make_incident("divergence", 0, recovery="unrecovered"), signals)
+    assert "Roll back" in actions(make_incident("divergence", 700, recovery="unrecovered"), signals)
 
 
 def test_low_findings_get_no_prescription() -> None:

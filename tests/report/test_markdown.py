@@ -131,7 +131,7 @@ def test_every_part_of_an_incident_is_told() -> None:
         "The onset lies in steps 41 191 - 41 200",
         "](plots/i.png)",
         "| `train/loss` | 41 200 | 6.92 | 2.41 | 150 noise widths above trend |",
-        "- `loss_scale` moved 2 steps ahead, at 41 198: halved.",
+        "- `loss_scale` at 41 198, 2 steps ahead: halved.",
         "- NaN onset at 41 236 (critical, 0.90): loss turns NaN.",
         "- **bad-shard** 0.83. *For:* same-step jump. *Against:* fed 640 other batches.",
         "- **numeric-overflow** 0.12. *Against:* follows, does not lead.",

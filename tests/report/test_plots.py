@@ -61,6 +61,14 @@ def test_the_timeline_has_a_panel_for_each_main_signal_and_marks_what_happened()
     assert keys == ["medium incident (number as in the report)", "restart", "checkpoint", "checkpoint to go back to"]
 
 
+def test_the_timeline_of_a_policy_shows_reward_and_entropy() -> None:
+    roles = ("reward", "entropy", "kl", "grad_norm")
+    policy = make_signals({role: np.random.default_rng(i).normal(1, 0.1, N) for i, role in enumerate(roles)})
+    figure = plots.timeline(burst(series="kl"), policy)
+    assert figure is not None
+    assert labels(figure.axes) == ["reward", "gradient norm", "entropy", "kl"]
+
+
 def test_a_close_up_marks_onset_peak_end_and_precursors() -> None:
     run = burst()
     figure = plots.close_up_of(narrative.pages(run)[0], run, signals())

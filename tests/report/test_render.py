@@ -86,7 +86,7 @@ def test_a_postmortem_starts_from_what_the_log_knows() -> None:
         "| 20 001 | a new process life begins |",
         "| 29 873 | instant burst begins |",
         "| 40 000 | the last checkpoint known to be clean |",
-        "| 41 198 | loss_scale moves: halved |",
+        "| 41 198 | loss_scale: halved |",
         "| 41 200 | instant burst begins |",
         "| 41 201 | instant burst is at its height |",
     ]

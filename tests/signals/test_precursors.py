@@ -58,5 +58,30 @@ def test_a_rate_that_moves_all_the_time_is_not_as_before() -> None:
     norm = 1 + 0.5 * np.random.default_rng(0).normal(0, 1, 600)
     norm[301] = 1.8
     rows = {row.signal: row.text for row in companions(make_signals({"learning_rate": rate, "grad_norm": norm}), 301)}
-    assert "times the level before" in rows["learning_rate"]
+    assert rows["learning_rate"] == "on its course, from 1.01 at 269"
     assert rows["grad_norm"] == "within its noise"
+
+
+def test_what_is_set_is_read_against_the_value_before() -> None:
+    step = np.arange(600)
+    rate = 1e-3 * (1 + np.cos(np.pi * step / 600)) / 2
+    jumped = np.where(step >= 300, 3 * rate, rate)
+    for value, text in ((rate, "on its course, from 0.000583 at 269"), (jumped, "2.98 times the level before")):
+        (row,) = companions(make_signals({"learning_rate": value}), 301)
+        assert row.text == text
+        assert (row.step, row.expected) == (301, rate[299])
+
+
+def test_a_drift_that_goes_on_is_no_precursor() -> None:
+    drifting = grad_norm() * np.linspace(1.0, 2.2, 600)
+    assert precursors(make_signals({"grad_norm": drifting}), 450) == ()
+
+
+@pytest.mark.parametrize(("height", "seen"), [(0.15, False), (1.0, True)])
+def test_a_precursor_stands_out_of_single_points_right_before(height: float, seen: bool) -> None:
+    risen = grad_norm() + np.where(np.arange(600) >= 400, height, 0.0)
+    found = precursors(make_signals({"grad_norm": risen}), 450)
+    assert bool(found) is seen
+    if seen:
+        assert found[0].text.startswith("grad_norm left its level of 1")
+        assert found[0].text.endswith("right before")

@@ -272,15 +272,16 @@ def _scope_suspects(incident: Incident, signals: Signals) -> list[Suspect]:
     """The rank or expert in whose own series the incident was found, or which leaves the others there for good."""
     onset = incident.onset_step or 0
     steps = () if incident.onset_step is None else (onset,)
-    why = f"the incident lies in its own series {incident.series}"
-    rank, expert = incident.scope.rank, incident.scope.expert
+    own = f"the incident lies in its own series {incident.series}"
+    rank, of_rank = incident.scope.rank, own
+    expert, of_expert = incident.scope.expert, own
     if rank is None and incident.kind in RANK_KINDS:
         rank = departed(signals.ranks("step_time" if incident.kind in SLOW_KINDS else "train_loss"), onset)
-        why = "it leaves the other ranks at the onset and stays away"
+        of_rank = "it leaves the other ranks at the onset and stays away"
     if expert is None and incident.kind == "expert-collapse":
-        expert, why = _busiest(signals, onset), "its share of the tokens grows most"
-    named: tuple[tuple[SuspectType, int | None], ...] = (("rank", rank), ("expert", expert))
-    return [Suspect(kind, str(number), 0.8, None, steps, why) for kind, number in named if number is not None]
+        expert, of_expert = _busiest(signals, onset), "its share of the tokens grows most"
+    named: tuple[tuple[SuspectType, int | None, str], ...] = (("rank", rank, of_rank), ("expert", expert, of_expert))
+    return [Suspect(kind, str(number), 0.8, None, steps, why) for kind, number, why in named if number is not None]
 
 
 def _busiest(signals: Signals, onset: int) -> int | None:

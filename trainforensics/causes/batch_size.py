@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trainforensics.causes.case import Case
-from trainforensics.causes.evidence import rooted
+from trainforensics.causes.evidence import rescaled, rooted
 from trainforensics.causes.movement import MOVED
-from trainforensics.causes.weight import CLEAR, PROOF, Reason, Weight
+from trainforensics.causes.weight import CLEAR, PROOF, STRONG, Reason, Weight
 
 CAUSE = "batch-size"
 PRIORS: Mapping[str, float] = {
@@ -28,7 +28,7 @@ def weigh(case: Case) -> Weight | None:
     prior = PRIORS.get(case.kind)
     if prior is None:
         return None
-    reasons = rooted(case, CLEAR, "batch-size-change")
+    reasons = [*rooted(case, CLEAR, "batch-size-change"), *rescaled(case, STRONG)]
     for role in ("batch_size", "world_size", "gradient_accumulation"):
         move = case.movement(role)
         if move is None or abs(move.median_widths) < MOVED or min(move.before, move.at) <= 0:
@@ -38,8 +38,14 @@ def weigh(case: Case) -> Weight | None:
             points = PROOF if ratio < 1 else CLEAR
             reasons.append(Reason(points, f"{role} changed from {move.before:.4g} to {move.at:.4g}"))
             break
-    return Weight(
-        prior,
-        tuple(reasons),
-        "scale the learning rate with the batch (linearly for SGD, by the square root for Adam) and repeat",
+    return Weight(prior, tuple(reasons), _test(case))
+
+
+def _test(case: Case) -> str:
+    if case.rescaled is None:
+        return "scale the learning rate with the batch (linearly for SGD, by the square root for Adam) and repeat"
+    before, after = case.rescaled
+    return (
+        f"compute the gradient norm of a step before and after {case.onset} by hand: the reduction of the loss, "
+        f"accumulation or unscaling explains the factor of {after / before:.3g}"
     )

@@ -22,7 +22,7 @@ from trainforensics.causes.movement import (
     movement,
 )
 from trainforensics.causes.rate import EARLY_POINTS, Rate, rate_around
-from trainforensics.model import Evidence, Incident, Suspect
+from trainforensics.model import Evidence, Incident, Precursor, Suspect
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.restarts import Join, join
@@ -32,7 +32,10 @@ from trainforensics.signals.stuck import weights_at_rest
 NEGLIGIBLE_NORM = 1e-6  # of the loss; the last layer alone gives far more unless the loss is at its floor
 MULTIPLES = frozenset({2, 3, 4, 8, 16, 32, 64})
 LASTING_POINTS = 20
+FEWEST_EVALUATIONS = 4  # before the onset, without which their usual change is not known
+QUICK = 0.05  # of the steps so far: to learn again what was lost takes more
 QUIET = 1.5  # noise widths; a median of 20 points strays less than that from an unmoved level
+PACE_KINDS = frozenset({"throughput-drop", "straggler", "hang", "memory-growth"})
 SLOW_KINDS = frozenset({"gradual-rise", "divergence", "plateau", "oscillation"})
 RESUME_WORDS = ("restart", "resume", "resumed", "checkpoint-loaded", "load-checkpoint", "checkpoint-load")
 
@@ -116,6 +119,12 @@ class Case:
         return self.movement("grad_norm")
 
     @cached_property
+    def gradient_precursor(self) -> Precursor | None:
+        """The gradient norm among the precursors that the incident names."""
+        norms = {c.name for c in self.signals.curves("grad_norm")}
+        return next((p for p in self.incident.precursors if p.signal in norms), None)
+
+    @cached_property
     def gradient_order(self) -> Order | None:
         """Whether the gradient norm moved before the loss, in the same point, or not at all; None where unknown."""
         move = self.gradient
@@ -123,8 +132,7 @@ class Case:
             return "led"
         if move is not None and move.widths >= MOVED and self.kind == "instant-burst":
             return "same"
-        role = {c.name for c in self.signals.curves("grad_norm")}
-        if any(p.signal in role and p.lead >= 2 * self.cadence for p in self.incident.precursors):
+        if self.gradient_precursor is not None and self.gradient_precursor.lead >= 2 * self.cadence:
             return "led"
         if move is None:
             return None
@@ -185,6 +193,40 @@ class Case:
         if self.incident.recovery != "recovered" or end is None or self.loss is None:
             return None
         return int(np.searchsorted(self.loss.step, end) - np.searchsorted(self.loss.step, self.onset))
+
+    @cached_property
+    def validated(self) -> tuple[Literal["harmed", "unharmed"], str] | None:
+        """What an evaluation says that was made while the training loss was up; None where it does not tell."""
+        loss, val = self.loss, self.curve("val_loss")
+        if loss is None or val is None or self.incident.role != "train_loss":
+            return None
+        at = int(np.searchsorted(val.step, self.onset))
+        move = movement(loss, self.onset)
+        if at < FEWEST_EVALUATIONS or at >= len(val) or move is None or not self._still_up(int(val.step[at])):
+            return None
+        there = float(loss.value[max(0, loss.at(int(val.step[at])))])
+        rise, before, after = there - move.before, float(val.value[at - 1]), float(val.value[at])
+        if not rise > 0 or not np.isfinite(before) or move.widths < MOVED:
+            return None
+        text = (
+            f"with the training loss at {there:.4g} (usual {move.before:.4g}) validation at {int(val.step[at])} was "
+            f"{after:.4g} after {before:.4g}"
+        )
+        usual = float(np.nanmax(np.abs(np.diff(val.value[max(0, at - 2 * FEWEST_EVALUATIONS) : at]))))
+        if not np.isfinite(after) or after - before > max(0.5 * rise, usual):
+            return "harmed", f"{text}: the weights were harmed"
+        return ("unharmed", f"{text}: the weights took no harm") if after - before < 0.2 * rise else None
+
+    def _still_up(self, step: int) -> bool:
+        end = self.incident.end_step
+        return self.incident.recovery != "recovered" or (end is not None and step < end)
+
+    @cached_property
+    def quickly_back(self) -> bool:
+        """Whether a return took so small a part of the steps trained before that nothing can have been learnt anew."""
+        if self.loss is None or self.recovered_in is None:
+            return False
+        return max(1, self.recovered_in) * self.cadence <= QUICK * (self.onset - int(self.loss.step[0]))
 
     @cached_property
     def turns_nan(self) -> Incident | None:
@@ -280,6 +322,27 @@ class Case:
             return None
         after = curve.value[curve.finite & (curve.step >= self.onset)]
         return float(np.median(after)) if len(after) else None
+
+    @cached_property
+    def rescaled(self) -> tuple[float, float] | None:
+        """Levels of a gradient norm that left for another one in one logged point and is since the same but for a
+        factor: no drift by more than a fifth of the step (as logarithms), and no more spread. None where it is not."""
+        curve = self.curve("grad_norm") if self.kind == "gradient-explosion" else None
+        curve = curve.take(curve.finite & (curve.value > 0)) if curve is not None else None
+        if curve is None:
+            return None
+        value, at = np.log(curve.value), int(np.searchsorted(curve.step, self.onset))
+        before, after = value[max(0, at - BASELINE) : at], value[at:]
+        if len(before) < LASTING_POINTS or len(after) < LASTING_POINTS:
+            return None
+        low, high, third = float(np.median(before)), float(np.median(after)), len(after) // 3
+        drift = abs(float(np.median(after[-third:]) - np.median(after[:third])))
+        step = float(after[0] - before[-1])
+        spreads = robust_sigma(np.diff(before)), robust_sigma(np.diff(after))
+        same = drift < 0.2 * (high - low) and step > 0.8 * (high - low) and spreads[1] < 1.5 * spreads[0]
+        told = self.told("grad_norm")
+        level = told.expected if told is not None and told.expected is not None else float(np.exp(low))
+        return (level, float(np.exp(high))) if same else None
 
     @cached_property
     def no_gradient(self) -> tuple[float, float] | None:
@@ -392,6 +455,13 @@ class Case:
         names = {role} if curve is None else {role, curve.name}
         rows = (row for row in self.incident.evidence if row.signal in names)
         return next((row for row in rows if row.value is not None and row.expected is not None), None)
+
+    def levels(self, role: str, move: Movement) -> tuple[float, float]:
+        """A role's level before and its value, as the incident's evidence says them, else as `move` measured them."""
+        told = self.told(role)
+        if told is None or told.expected is None or told.value is None:
+            return move.before, move.at
+        return told.expected, told.value
 
     def suspect(self, *types: str) -> Suspect | None:
         """The likeliest suspect of some types, None without blame."""

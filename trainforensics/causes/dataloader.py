@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trainforensics.causes.case import Case
+from trainforensics.causes.case import PACE_KINDS, Case
 from trainforensics.causes.evidence import counts_anew, joins, lone_gap, longer_step, periodic, rate_jump, rooted
 from trainforensics.causes.weight import CLEAR, HINT, PROOF, Reason, Weight
 
@@ -58,5 +58,7 @@ def weigh(case: Case) -> Weight | None:
     return Weight(
         prior,
         tuple(reasons),
-        "log the sample ids of the first batches on both sides and compare them with what the sampler should give",
+        "run some steps with one batch kept in memory: the old pace confirms it"
+        if case.kind in PACE_KINDS
+        else "log the sample ids of the first batches on both sides and compare them with what the sampler should give",
     )

@@ -13,7 +13,6 @@ from trainforensics.causes.movement import CREPT_POINTS, MOVED, STILL, Movement,
 from trainforensics.causes.weight import Reason
 from trainforensics.signals import Curve
 
-FEWEST = 4  # evaluations before the onset, without which their usual change is not known
 _TRAINING_LOSS = re.compile(r"train.*loss|loss.*train", re.IGNORECASE)
 
 
@@ -29,6 +28,10 @@ def training(case: Case) -> Training:
     whole = case.loss
     curves = [whole] if whole is not None else [c for c in case.signals.unmapped if _TRAINING_LOSS.search(c.name)]
     moves = [(curve.name, move) for curve in curves if (move := _since_last(case, curve)) is not None]
+    if not moves and curves and max(len(curve) for curve in curves) > 0:
+        before = max(int(np.searchsorted(curve.step, case.onset)) for curve in curves)
+        told = f"only {before} points of {curves[0].name} precede it, too few to tell its usual noise"
+        return Training("unseen", f"{told}, so the model itself may have got worse")
     if not moves:
         return Training("unseen", "no training loss is logged there, so the model itself may have got worse")
     name, move = max(moves, key=lambda pair: max(abs(pair[1].median_widths), pair[1].widths / 2))
@@ -54,26 +57,7 @@ def trained(case: Case, moved: float = 0.0, still: float = 0.0, unseen: float = 
 
 def validated(case: Case, harmed: float = 0.0, unharmed: float = 0.0) -> list[Reason]:
     """An evaluation made while the training loss was up: as high as that, or as if nothing had been."""
-    loss, val = case.loss, case.curve("val_loss")
-    if loss is None or val is None or case.incident.role != "train_loss":
+    if case.validated is None:
         return []
-    at = int(np.searchsorted(val.step, case.onset))
-    move = movement(loss, case.onset)
-    if at < FEWEST or at >= len(val) or move is None or not _still_up(case, int(val.step[at])):
-        return []
-    there = float(loss.value[max(0, loss.at(int(val.step[at])))])
-    rise, before, after = there - move.before, float(val.value[at - 1]), float(val.value[at])
-    if not rise > 0 or not np.isfinite(before) or move.widths < MOVED:
-        return []
-    text = f"with the training loss at {there:.4g} (usual {move.before:.4g}) validation at {int(val.step[at])} was"
-    usual = float(np.nanmax(np.abs(np.diff(val.value[max(0, at - 2 * FEWEST) : at]))))
-    if not np.isfinite(after) or after - before > max(0.5 * rise, usual):
-        return reason(harmed, f"{text} {after:.4g} after {before:.4g}: the weights were harmed")
-    if after - before < 0.2 * rise:
-        return reason(unharmed, f"{text} {after:.4g} after {before:.4g}: the weights took no harm")
-    return []
-
-
-def _still_up(case: Case, step: int) -> bool:
-    end = case.incident.end_step
-    return case.incident.recovery != "recovered" or (end is not None and step < end)
+    state, text = case.validated
+    return reason(harmed if state == "harmed" else unharmed, text)

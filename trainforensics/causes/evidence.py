@@ -15,6 +15,7 @@ EIGHT = 8  # points before the onset without which calm cannot be told
 VIOLENT = 30.0
 JOINED = 4.0  # standard errors of a join below which two lives go on as one
 FAST_POINTS, SLOW_POINTS = 3, 8  # logged points from onset to return
+LED = {"rl-collapse": "the reward"}  # what a precursor leads, where it is not the loss
 SUDDEN = frozenset({"instant-burst", "divergence", "gradient-explosion"})
 
 
@@ -22,21 +23,26 @@ def gradient(case: Case, led: float = 0.0, same: float = 0.0, quiet: float = 0.0
     """Whether the gradient norm moved before the loss, in the same logged point, or not at all."""
     move, order = case.gradient, case.gradient_order
     if order == "led":
-        norms = {c.name for c in case.signals.curves("grad_norm")}
-        named = next((p.step for p in case.incident.precursors if p.signal in norms), case.onset)
-        step = move.lead_step if move is not None and move.lead >= CREPT_POINTS else named
-        lead = case.onset - step
-        return reason(led, f"the gradient norm left its noise at {step}, {lead} steps before the loss")
-    if move is None or order is None:
-        return []
-    if not math.isfinite(move.at):
+        return reason(led, _led(case))
+    if move is None or order is None or not math.isfinite(move.at):
         return []
     if order == "same":
-        text = (
-            f"the gradient norm jumped in the same logged point, from {move.before:.3g} to {move.at:.3g}, quiet before"
-        )
-        return reason(same, text)
-    return reason(quiet, f"the gradient norm stayed normal ({move.at:.3g}, usual {move.before:.3g})")
+        before, at = case.levels("grad_norm", move)
+        calm = "" if case.gradient_precursor else ", quiet before"
+        return reason(same, f"the gradient norm jumped in the same logged point, from {before:.3g} to {at:.3g}{calm}")
+    before, at = case.levels("grad_norm", move)
+    return reason(quiet, f"the gradient norm stayed normal ({at:.3g}, usual {before:.3g})")
+
+
+def _led(case: Case) -> str:
+    """When the gradient norm moved, and how long before the incident or what its precursor names."""
+    named, move = case.gradient_precursor, case.gradient
+    if named is not None:
+        step, lead = named.step, named.lead
+    else:
+        step = move.lead_step if move is not None else case.onset
+        lead = case.onset - step
+    return f"the gradient norm left its noise at {step}, {lead} steps before {LED.get(case.kind, 'the loss')}"
 
 
 def rate_jump(case: Case, points: float) -> list[Reason]:
@@ -72,20 +78,35 @@ def rate_level(case: Case, high: float = 0.0, low: float = 0.0) -> list[Reason]:
 
 def recovery(case: Case, fast: float = 0.0, slow: float = 0.0) -> list[Reason]:
     """A bad batch leaves the weights nearly as they were; a violent update must be learnt away again."""
-    if case.kind not in SUDDEN or case.turns_nan is not None:
+    if case.kind not in SUDDEN or case.turns_nan is not None or case.rescaled is not None:
         return []
-    points = case.recovered_in
+    points, what = case.recovered_in, "the gradient norm" if case.incident.role == "grad_norm" else "the loss"
+    tells = case.incident.role == "train_loss" and case.validated is None  # an evaluation knows better than a return
     if points is not None and points <= FAST_POINTS:
         steps = max(1, points) * case.cadence
         within = f"{steps} steps" if steps > 1 else "one step"
-        return reason(fast, f"the loss was back within {within}, so the weights took no harm")
+        unharmed = ", so the weights took no harm" if tells and case.quickly_back else ""
+        return reason(fast, f"{what} was back within {within}{unharmed}")
     if points is not None and points >= SLOW_POINTS:
-        return reason(slow, f"the loss took {points * case.cadence} steps to come back: the weights were harmed")
+        harmed = ": the weights were harmed" if tells and not case.quickly_back else ""
+        return reason(slow, f"{what} took {points * case.cadence} steps to come back{harmed}")
     if case.incident.recovery in ("partial", "unrecovered", "diverging"):
-        return reason(slow, f"the loss did not come back ({case.incident.recovery})")
+        return reason(slow, f"{what} did not come back ({case.incident.recovery})")
     if case.incident.recovery == "ongoing" and case.points_after >= FAST_POINTS:
-        return reason(slow, f"the loss had not come back after {case.points_after} logged points, where the log ends")
+        return reason(slow, f"{what} had not come back after {case.points_after} logged points, where the log ends")
     return []
+
+
+def rescaled(case: Case, points: float) -> list[Reason]:
+    """A gradient norm that is the same as before but for a factor, with a loss that takes no notice."""
+    if case.rescaled is None:
+        return []
+    before, after = case.rescaled
+    return reason(
+        points,
+        f"the gradient norm went from {before:.3g} to {after:.3g} in one logged point and has kept that level and its "
+        "spread, with the loss unmoved: a factor on it, as of a sum in place of a mean",
+    )
 
 
 def data(case: Case, proven: float = 0.0, nothing: float = 0.0) -> list[Reason]:
@@ -160,7 +181,9 @@ def start(case: Case, early: float = 0.0, late: float = 0.0) -> list[Reason]:
     if case.incident.onset_step is None or case.loss is None:
         return []
     if case.early:
-        return reason(early, f"it begins {case.points_before} logged points after the start")
+        points = case.points_before
+        when = f"{points} logged points after the start" if points else "with the first logged point"
+        return reason(early, f"it begins {when}")
     return reason(late, f"{case.points_before} logged points went well before it")
 
 
@@ -194,6 +217,9 @@ def scale(case: Case, points: float) -> list[Reason]:
     if falls is None:
         return []
     count, before, after = falls
+    told = case.told("loss_scale") if case.kind == "scale-decay" else None
+    if told is not None:
+        return reason(points, f"the loss scale fell from {told.expected:g} to {told.value:g} without growing")
     return reason(points, f"the loss scale fell {count} times without growing, from {before:g} to {after:g}")
 
 
@@ -273,10 +299,12 @@ def violence(case: Case, points: float) -> list[Reason]:
     found = []
     if case.beyond_start is not None:
         peak, first = case.beyond_start
-        found += reason(points, f"the loss went to {peak:.4g}, above the {first:.4g} of the untrained model")
-    move = case.gradient
-    if move is not None and move.before > 0 and VIOLENT <= move.at / move.before < float("inf"):
-        found += reason(points, f"the gradient norm rose {move.at / move.before:.0f}-fold, to {move.at:.3g}")
+        found += reason(
+            points, f"the loss went to {peak:.4g} within three points, above the {first:.4g} of the untrained model"
+        )
+    before, at = case.levels("grad_norm", case.gradient) if case.gradient is not None else (0.0, 0.0)
+    if before > 0 and VIOLENT <= at / before < float("inf"):
+        found += reason(points, f"the gradient norm rose {at / before:.0f}-fold, to {at:.3g}")
     return found
 
 
@@ -302,7 +330,7 @@ def said(case: Case, pattern: str, points: float) -> list[Reason]:
 def rooted(case: Case, points: float, *kinds: str) -> list[Reason]:
     """An incident of one of these kinds that this one follows from, or that begins no later."""
     other = case.root if case.root is not None and case.root.kind in kinds else case.beside(*kinds)
-    return [] if other is None else reason(points, f"{other.kind} at {other.onset_step}: {other.summary}")
+    return [] if other is None else reason(points, f"{other.kind} at {other.onset_step}: {other.summary.rstrip('.')}")
 
 
 def recurs(case: Case, points: float) -> list[Reason]:

@@ -20,6 +20,7 @@ from trainforensics.causes.evidence import (
     rate_jump,
     rate_level,
     recovery,
+    rescaled,
     restart,
     rooted,
     start,
@@ -80,6 +81,7 @@ def weigh(case: Case) -> Weight | None:
         *data(case, proven=-STRONG, nothing=HINT),
         *restart(case, near=-HINT),
         *lone_rank(case, -CLEAR),
+        *rescaled(case, -CLEAR),
     ]
     reasons += validated(case, harmed=HINT, unharmed=-CLEAR)
     if case.kind in ("nan-onset", "grad-nan", "scale-decay", "skipped-steps", "loss-zero"):
@@ -90,8 +92,7 @@ def weigh(case: Case) -> Weight | None:
         reasons += start(case, early=-CLEAR)
     elif case.kind == "rl-collapse":
         reasons += drifted(case, HINT)
-    return Weight(
-        prior,
-        tuple(reasons),
-        f"replay the same batches up to {case.onset} at half the learning rate: no incident confirms it",
-    )
+    test = f"replay the same batches up to {case.onset} at half the learning rate: no incident confirms it"
+    if case.kind == "plateau":
+        test = "repeat the start at three times and at a third of the learning rate: a loss that falls confirms it"
+    return Weight(prior, tuple(reasons), test)

@@ -8,7 +8,7 @@ import numpy as np
 
 from trainforensics.causes.case import Case
 from trainforensics.causes.evaluation import validated
-from trainforensics.causes.evidence import counts_anew, gradient, recovery
+from trainforensics.causes.evidence import counts_anew, gradient, recovery, rescaled
 from trainforensics.causes.weight import CLEAR, PROOF, STRONG, Reason, Weight
 
 CAUSE = "logging-artefact"
@@ -70,6 +70,7 @@ def weigh(case: Case) -> Weight | None:
     if case.kind == "instant-burst":
         reasons += [*gradient(case, quiet=CLEAR, same=-CLEAR, led=-CLEAR), *recovery(case, slow=-CLEAR)]
         reasons += validated(case, harmed=-STRONG, unharmed=CLEAR)
+    reasons += rescaled(case, CLEAR)
     if case.kind == "resume-discontinuity":
         reasons += _multiplied(case) if case.multiple else counts_anew(case, PROOF)
     if case.kind == "bad-start":

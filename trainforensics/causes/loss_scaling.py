@@ -54,6 +54,5 @@ def weigh(case: Case) -> Weight | None:
             ", so perhaps small gradients are not lifted into its range" if small else ""
         )
         reasons.append(Reason(HINT if small else -HINT, text))
-    return Weight(
-        prior, tuple(reasons), "resume with the loss scale restored, or in bf16: no skipped steps confirms it"
-    )
+    held = "resume with the loss scale restored" if case.kind == "resume-discontinuity" else "hold the loss scale"
+    return Weight(prior, tuple(reasons), f"{held}, or train in bf16: no skipped steps confirms it")

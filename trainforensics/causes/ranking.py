@@ -6,7 +6,7 @@ import importlib
 import math
 from dataclasses import replace
 
-from trainforensics.causes.case import Case
+from trainforensics.causes.case import PACE_KINDS, Case
 from trainforensics.causes.weight import CLEAR, HINT, Reason, Weight
 from trainforensics.model import Cause, Incident
 from trainforensics.signals import Signals
@@ -36,25 +36,27 @@ def _causes(case: Case) -> tuple[Cause, ...]:
         weight: Weight | None = module.weigh(case)
         if weight is not None:
             weights[str(module.CAUSE)] = weight
-    weights[UNKNOWN] = _unknown(weights)
+    weights[UNKNOWN] = _unknown(case, weights)
     odds = {cause: w.prior * math.exp(sum(r.points for r in w.reasons)) for cause, w in weights.items()}
     total = sum(odds.values())
     ranked = sorted(((odds[cause] / total, cause, weight) for cause, weight in weights.items()), key=lambda r: -r[0])
     return tuple(_cause(*entry) for i, entry in enumerate(ranked[:SHOWN]) if i == 0 or entry[0] >= LEAST)
 
 
-def _unknown(weights: dict[str, Weight]) -> Weight:
+def _unknown(case: Case, weights: dict[str, Weight]) -> Weight:
     """What remains. It gains where what is logged speaks for no hypothesis, on balance, and loses where it does."""
     best = max((sum(r.points for r in w.reasons) for w in weights.values()), default=0.0)
     known = sum(w.prior for w in weights.values())
     prior = max(UNKNOWN_PRIOR, 1.0 - known) if known < 0.5 else UNKNOWN_PRIOR
+    test = PACE_TEST if case.kind in PACE_KINDS else TEST
     if best < HINT:
-        return Weight(prior, (Reason(HINT, "no logged signal speaks for any particular cause"),), TEST)
+        return Weight(prior, (Reason(HINT, "no logged signal speaks for any particular cause"),), test)
     if best >= CLEAR:
-        return Weight(prior, (Reason(-HINT, "a logged signal speaks for a particular cause"),), TEST)
-    return Weight(prior, (), TEST)
+        return Weight(prior, (Reason(-HINT, "a logged signal speaks for a particular cause"),), test)
+    return Weight(prior, (), test)
 
 
+PACE_TEST = "log the seconds a step spends on data, computation, communication and saving, for every rank"
 TEST = "log gradient norm, learning rate, loss scale and batch ids at every step, and replay from the last checkpoint"
 
 

@@ -169,6 +169,7 @@ def _explain(
         ("causes", lambda found: causes.rank(found, signals)),
         ("remedies", lambda found: remedies.prescribe(found, signals)),
         ("suspects", blame.accuse),
+        ("units", lambda found: incidents.in_units(found, run.axis.unit)),
     )
     found: tuple[Incident, ...] = ()
     failed: list[DetectorError] = []

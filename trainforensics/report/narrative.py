@@ -212,7 +212,7 @@ def moments(result: RunResult) -> list[tuple[int, str]]:
     for page in alarms(result):
         for incident in (page.root, *told_effects(page)):
             name = label(incident.kind)
-            found += [(sign.step, 0, f"{sign.signal} moves: {sign.text}") for sign in incident.precursors]
+            found += [(sign.step, 0, f"{sign.signal}: {sign.text}") for sign in incident.precursors]
             found += [(onset, 1, f"{name} begins") for onset in incident.occurrences]
             if incident.peak_step is not None and incident.peak_step != incident.onset_step:
                 found.append((incident.peak_step, 2, f"{name} is at its height"))

@@ -34,9 +34,11 @@ RESTART, CHECKPOINT, SAFE, OTHER = "#777777", "#0072B2", "#009E73", "#5A5A5A"
 ROLES = (
     ("train_loss", "loss", "#0072B2", "auto"),
     ("val_loss", "validation loss", "#56B4E9", "auto"),
+    ("reward", "reward", "#56B4E9", "auto"),
     ("grad_norm", "gradient norm", "#009E73", "auto"),
     ("learning_rate", "learning rate", "#CC79A7", "linear"),
     ("loss_scale", "loss scale", "#000000", "log2"),
+    ("entropy", "entropy", "#000000", "auto"),
 )
 SETTINGS = frozenset({"learning_rate", "loss_scale"})  # of interest only where they change
 MAX_PANELS = 6

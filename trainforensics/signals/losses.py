@@ -63,6 +63,19 @@ class LossEvent:
     rolled_back: bool  # the run was restarted from before it: the judged curve no longer holds it
 
     @property
+    def crest(self) -> float:
+        """The level at the peak: that of one point, or the median of as many as the climb was judged by."""
+        e, value = self.excursion, self.curve.only_finite().value
+        around = value[max(0, e.peak - e.scale // 2) : e.peak + (e.scale + 1) // 2]
+        return float(np.median(around)) if len(around) else self.peak
+
+    @property
+    def late(self) -> float:
+        """The level at the end of the log: the median of the last 16 points that belong to the climb."""
+        e = self.excursion
+        return float(np.median(self.curve.only_finite().value[max(e.onset, e.end - 15) : e.end + 1]))
+
+    @property
     def lasting(self) -> bool:
         """Never again below half of its height: a divergence."""
         return not self.excursion.returned
@@ -344,13 +357,7 @@ def _warm_restart(signals: Signals, event: LossEvent) -> bool:
 def finding(signals: Signals, kind: str, event: LossEvent, onset_step: int, confidence: float, summary: str) -> Finding:
     """A finding with the evidence that all loss kinds share."""
     e = event.excursion
-    rows = (
-        Evidence(
-            event.curve.name, event.peak_step, event.peak, e.before,
-            f"{e.widths} noise widths above the level before" if np.isfinite(e.z) else "above a level without noise",
-        ),
-        *companions(signals, onset_step),
-    )  # fmt: skip
+    rows = (height(event), *companions(signals, onset_step), *(_validation(signals, event) if event.lasting else ()))
     return Finding(
         kind=kind,
         series=event.curve.name,
@@ -369,6 +376,26 @@ def finding(signals: Signals, kind: str, event: LossEvent, onset_step: int, conf
     )
 
 
+def height(event: LossEvent) -> Evidence:
+    """How far an event went above the level it came from, as a row of evidence."""
+    e = event.excursion
+    text = f"{e.widths} noise widths above the level before" if np.isfinite(e.z) else "above a level without noise"
+    if e.scale > 1:
+        text = f"median of {e.scale} points, {text}"
+    return Evidence(event.curve.name, event.peak_step, event.crest, e.before, text)
+
+
+def _validation(signals: Signals, event: LossEvent) -> tuple[Evidence, ...]:
+    """What validation came to by the end, for a loss that never came back."""
+    curve = signals.curve("val_loss")
+    curve = curve.only_finite() if curve is not None else None
+    before, last = (-1, -1) if curve is None else (curve.at(event.before_step), len(curve) - 1)
+    if curve is None or not 0 <= before < last:
+        return ()
+    text = f"the last evaluation, against the one of step {int(curve.step[before])}"
+    return (Evidence(curve.name, int(curve.step[last]), float(curve.value[last]), float(curve.value[before]), text),)
+
+
 def certainty(z: float, corroborated: bool) -> float:
     """Confidence from the height in noise widths: 0.75 at 6, 0.95 at 20; a companion that moved halves the doubt."""
     doubt = 0.25 if not np.isfinite(z) else 0.25 * min(1.0, (6.0 / max(z, 6.0)) ** 1.33)
@@ -381,6 +408,6 @@ def settles(recovery: Recovery) -> str:
         "recovered": "it came back to its trend",
         "partial": "it came back most of the way",
         "unrecovered": "it never came back",
-        "diverging": "it was still climbing at the end",
+        "diverging": "it never came back, and its last third stands above the third before",
         "ongoing": "the log ends within it",
     }[recovery]

@@ -12,7 +12,10 @@ from trainforensics.signals.run import Signals
 
 TOKEN_ROLES = ("tokens_seen", "tokens_per_sec")  # of them those whose names speak of tokens, not of samples
 TOKEN_WORDS = ("ppl", "perplexity", "lm loss", "lm_loss", "bpb", "tok", "wps")
-VOCABULARY = ("vocab_size", "padded_vocab_size", "n_vocab", "num_classes", "num_labels")
+VOCABULARY = (
+    "vocab_size", "padded_vocab_size", "vocabulary_size", "n_vocab", "vocab",
+    "num_classes", "n_classes", "nb_classes", "num_labels",
+)  # fmt: skip
 PLANNED = (
     "max_steps", "train_iters", "max_iters", "total_steps", "num_training_steps", "training_steps", "total_iters",
 )  # fmt: skip

@@ -76,7 +76,14 @@ def test_heavy_tailed_steps_are_quiet() -> None:
 
 
 def test_without_times() -> None:
-    assert isinstance(hang.detect(make_signals({"train_loss": np.full(N, 2.0)}), PARAMS), NotApplicable)
+    untimed = make_curve(np.full(N, 2.0), step=np.arange(N))
+    assert hang.detect(make_signals([untimed]), PARAMS) == NotApplicable(
+        "the log has no wall times", "a time stamp with every logged step"
+    )
+    some = make_curve(np.ones(9), "skipped_steps", step=np.arange(9), time=1.7e9 + np.arange(9.0))
+    outcome = hang.detect(make_signals([untimed, some]), PARAMS)
+    assert isinstance(outcome, NotApplicable)
+    assert outcome.reason == "most rows carry no wall times"
 
 
 def test_silence_until_the_process_was_killed() -> None:

@@ -42,6 +42,20 @@ def test_kl_first_then_reward() -> None:
     assert 15 <= found.precursors[0].lead <= 40
 
 
+def test_answers_that_run_to_their_limit_are_evidence() -> None:
+    values = run()
+    values["kl"][230:] *= 60
+    values["reward"][260:] -= 0.55
+    length = np.where(np.arange(N) < 240, 840.0, 4096.0)
+    curves = [make_curve(value, role, series_id=i) for i, (role, value) in enumerate(values.items())]
+    curves += [make_curve(length, "seq_len", name="response_length/mean", series_id=8)]
+    curves += [make_curve(length, "seq_len", name="global_seqlen/mean", series_id=9)]
+    outcome = rl_collapse.detect(make_signals(curves), PARAMS)
+    rows = {row.signal: (row.value, row.expected) for row in one(outcome).evidence}
+    assert rows["response_length/mean"] == (4096.0, 840.0)
+    assert "global_seqlen/mean" not in rows
+
+
 def test_the_reward_alone() -> None:
     values = run()
     values["reward"][260:] -= 0.5

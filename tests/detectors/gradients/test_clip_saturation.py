@@ -17,6 +17,13 @@ def test_norms_above_the_configured_threshold() -> None:
     assert isinstance(clip_saturation.detect(signals, PARAMS), Fired)
 
 
+def test_a_summary_shows_that_there_were_two_levels() -> None:
+    norm = np.where(np.arange(500) < 200, 1.2, 90.0) * (1 + 0.01 * np.random.default_rng(1).standard_normal(500))
+    outcome = clip_saturation.detect(make_signals({"grad_norm": norm}, config={"max_grad_norm": 1.0}), PARAMS)
+    assert isinstance(outcome, Fired)
+    assert "four of five within 1.19-90.8" in outcome.findings[0].summary
+
+
 def test_a_norm_logged_after_clipping() -> None:
     assert isinstance(clip_saturation.detect(make_signals({"grad_norm": np.ones(500)}), PARAMS), Fired)
 

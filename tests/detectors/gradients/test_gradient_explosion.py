@@ -44,6 +44,16 @@ def test_geometric_growth() -> None:
     assert 280 <= (found.onset_step or 0) <= 380
 
 
+def test_a_summary_tells_the_level_and_no_loss_that_is_not_logged() -> None:
+    grown = norm()
+    grown[700:] *= 64
+    text = one(make_signals({"train_loss": loss(), "grad_norm": grown})).summary
+    level = f"{np.median(grown[700:]):.3g}"
+    assert "leaves 1" in text
+    assert f"stays up, at a median of {level}, while the loss stays inside its noise" in text
+    assert "loss" not in one(make_signals({"grad_norm": grown})).summary
+
+
 def test_bursts_are_one_recurring_finding() -> None:
     grown = norm()
     grown[[400, 600, 800]] = 40

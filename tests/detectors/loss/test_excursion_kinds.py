@@ -7,7 +7,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 from curves import SIGMA, Floats, burst, healthy, hump, ramp, step
-from factories import make_signals
+from factories import make_curve, make_signals
 
 from trainforensics.detectors.loss import divergence, gradual_rise, instant_burst
 from trainforensics.model import Clear, Fired, NotApplicable
@@ -55,6 +55,16 @@ def test_recurring_bursts_are_one_finding_with_every_onset() -> None:
     assert "4 bursts" in finding.summary
 
 
+def test_every_burst_has_a_row_and_what_is_quoted_is_furthest_out() -> None:
+    values = burst(burst(healthy(900), 200, 3.0), 600, 6.0)
+    (finding,) = fired(values)["instant-burst"].findings
+    rows = {row.step: row.value for row in finding.evidence}
+    assert rows[201] == pytest.approx(values[200])
+    assert rows[601] == pytest.approx(values[600])
+    assert "furthest out of its noise: train_loss jumped from a level of 1.6" in finding.summary
+    assert f"to {values[600]:.4g} at step 601" in finding.summary
+
+
 def test_a_burst_is_told_with_the_step_of_each_of_its_numbers() -> None:
     values = healthy(900)
     (at_once,) = fired(burst(values, 200, 3.0))["instant-burst"].findings
@@ -63,6 +73,19 @@ def test_a_burst_is_told_with_the_step_of_each_of_its_numbers() -> None:
     (later,) = fired(values)["instant-burst"].findings
     assert (later.onset_step, later.peak_step) == (401, 403)
     assert f"at step 401, to {values[402]:.4g} at 403, " in later.summary
+
+
+def test_a_climb_is_told_in_levels_and_with_validation() -> None:
+    values = ramp(healthy(1000), 500, 2.0)
+    val = make_curve([1.7, 1.62, 1.61, 2.4, 3.1], "val_loss", step=[100, 300, 500, 800, 1000], series_id=1)
+    signals = make_signals({"train_loss": values, "val_loss": val})
+    params = {p.name: p.default for p in divergence.META.params}
+    outcome = divergence.detect(signals, params)
+    assert isinstance(outcome, Fired)
+    (finding,) = outcome.findings
+    assert f"stands at {np.median(values[-16:]):.4g}; it never came back" in finding.summary
+    row = next(row for row in finding.evidence if row.signal == "val_loss")
+    assert (row.step, row.value, row.expected) == (1000, 3.1, 1.61)
 
 
 @pytest.mark.parametrize("seed", range(4))

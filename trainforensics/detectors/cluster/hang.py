@@ -71,7 +71,9 @@ def detect(signals: Signals, params: Params) -> Outcome:
     found = [_said(said)] if said else []
     curve = _timed(signals)
     if curve is None and not found:
-        return NotApplicable("the log has no wall times", "a time stamp with every logged step")
+        elsewhere = any(np.isfinite(other.time).any() for other in signals.every_curve())
+        reason = "most rows carry no wall times" if elsewhere else "the log has no wall times"
+        return NotApplicable(reason, "a time stamp with every logged step")
     if curve is not None:
         found += _pauses(signals, curve, params)
         found += _silence(signals, curve, params)

@@ -31,6 +31,8 @@ Parameters:
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from trainforensics.detectors.base import Meta, Param, Params
@@ -51,6 +53,9 @@ from trainforensics.signals.policy import (
     rises,
     stumble,
 )
+
+_ANSWERS = re.compile(r"response|completion|answer|generat", re.IGNORECASE)
+LEVEL, OTHERWISE = 20, 1.5  # points of a level; fold, that answers became longer or shorter
 
 META = Meta(
     kind=KINDS["rl-collapse"],
@@ -161,6 +166,20 @@ def _lapsed(fall: Move, back: int) -> Finding:
     )
 
 
+def _answers(signals: Signals, step: int) -> list[Evidence]:
+    """Length of the answers, and the share of them that is cut off, where a collapse made them other than before."""
+    rows = []
+    for curve in (*signals.curves("seq_len"), *signals.curves("clip_ratio")):
+        before, late = curve.value[curve.finite & (curve.step < step)][-LEVEL:], curve.value[curve.finite][-LEVEL:]
+        if not _ANSWERS.search(curve.name) or len(before) < LEVEL or curve.step[-1] <= step:
+            continue
+        levels = float(np.median(before)), float(np.median(late))
+        if max(levels) >= OTHERWISE * min(levels):
+            text = "level at the end against before"
+            rows.append(Evidence(curve.name, int(curve.step[-1]), levels[1], levels[0], text))
+    return rows
+
+
 def _without_spread(alike: Move) -> Finding:
     curve, step = alike.curve, alike.step
     return Finding(
@@ -186,12 +205,13 @@ def _finding(signals: Signals, moves: dict[str, Move], paid: bool = False) -> Fi
     outcome = "the reward rises meanwhile: it is over-optimised" if paid else "the reward does not improve"
     text = "; ".join(parts) + ("." if reward else f"; {outcome}.")
     precursors = tuple(
-        Precursor(m.curve.name, m.step, reward.step - m.step, f"moved {reward.step - m.step} steps before the reward")
+        Precursor(m.curve.name, m.step, reward.step - m.step, f"left its level of {m.before:.3g}, before the reward")
         for _, m in ordered
         if reward is not None and m.step < reward.step
     )
     spread = level_change(signals, "reward_std", first.step)
     rows = [Evidence(m.curve.name, m.step, m.after, m.before, "level at the end against before") for _, m in ordered]
+    rows += _answers(signals, first.step)
     if spread is not None and spread[2] < 0.2 * spread[1]:
         rows.append(Evidence(spread[0].name, first.step, spread[2], spread[1], "spread of rewards: advantages vanish"))
     low = int(first.curve.step[max(first.onset - 1, 0)])

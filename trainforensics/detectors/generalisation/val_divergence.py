@@ -181,6 +181,8 @@ def _finding(
     metric = _worsening_metric(signals, points, rise)
     lowest, latest = level_steps(curve, points, rise.best), last_level_steps(points, curve)
     train = signals.curve("train_loss")
+    value = float(curve.value[max(0, curve.at(best))])
+    dip = f", lowest {value:.4g} at step {best}" if value < rise.low - points.noise else ""
     what = "validation loss" if curve.series.domain is None else f"validation loss on {curve.series.domain}"
     evidence = [
         Evidence(curve.name, best, rise.low, None, f"lowest level, {median_of(lowest, curve, best)}"),
@@ -217,7 +219,7 @@ def _finding(
         severity="medium" if _lost(points, rise) >= params["alarm"] else "low",
         confidence=_confidence(rise, training, metric is not None),
         scope=Scope(domain=curve.series.domain),
-        summary=f"{what} rose from {rise.low:.4g} ({lowest}) to {rise.level:.4g} ({latest}), onset at {onset}, "
+        summary=f"{what} rose from {rise.low:.4g} ({lowest}{dip}) to {rise.level:.4g} ({latest}), onset at {onset}, "
         + _training_text(training, train is not None),
         evidence=tuple(evidence),
         precursors=_best(curve, best, onset),
@@ -228,7 +230,8 @@ def _best(curve: Curve, best: int, onset: int) -> tuple[Precursor, ...]:
     """The best evaluation, unless it is a dip within the rise."""
     if best >= onset:
         return ()
-    return (Precursor(curve.name, best, onset - best, f"best evaluation, {onset - best} steps before the onset"),)
+    text = f"the best evaluation, {float(curve.value[max(0, curve.at(best))]):.4g}"
+    return (Precursor(curve.name, best, onset - best, text),)
 
 
 def _training_text(training: Course, logged: bool) -> str:

@@ -125,14 +125,15 @@ def _threshold(config: Mapping[str, Any]) -> float | None:
 
 def _finding(curve: Curve, first: int, share: float, text: str) -> Finding:
     step = int(curve.step[first])
-    median = float(np.median(curve.value[first:]))
+    low, median, high = (float(q) for q in np.quantile(curve.value[first:], [0.1, 0.5, 0.9]))
+    band = f"median {median:.3g}, four of five within {low:.3g}-{high:.3g}"  # a median alone hides two levels
     return Finding(
         kind="clip-saturation",
         series=curve.name,
         role=curve.series.role,
         onset_step=step,
         confidence=0.8,
-        summary=f"Clipping acts on {share:.0%} of the logged steps from {step} on: {text} (median {median:.3g}).",
+        summary=f"Clipping acts on {share:.0%} of the logged steps from {step} on: {text} ({band}).",
         onset_interval=(int(curve.step[first - 1]), step) if first else None,
         recovery="ongoing",
         evidence=(Evidence(curve.name, step, median, None, f"median since; {text} in {share:.0%} of the points"),),

@@ -28,6 +28,8 @@ Parameters:
 
 from __future__ import annotations
 
+import numpy as np
+
 from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
@@ -55,10 +57,10 @@ def detect(signals: Signals, params: Params) -> Outcome:
     far = [e for e in explosions(signals) if _far(e, params) and not _loss_shares(signals, e) and not _ends(e, ends)]
     lasting = [e for e in far if e.lasting]
     bursts = [e for e in far if not e.lasting]
-    found = [_finding(e, ()) for e in lasting[:3]]
+    found = [_finding(signals, e, ()) for e in lasting[:3]]
     if bursts:
         steps = tuple(int(e.curve.step[e.onset]) for e in bursts)
-        found.append(_finding(max(bursts, key=lambda e: e.factor), steps))
+        found.append(_finding(signals, max(bursts, key=lambda e: e.factor), steps))
     return Fired(tuple(found)) if found else Clear()
 
 
@@ -86,15 +88,9 @@ def _ends(explosion: Explosion, ends: list[int]) -> bool:
     return any(onset <= nan <= end + 2 * cadence for nan in ends)
 
 
-def _finding(explosion: Explosion, occurrences: tuple[int, ...]) -> Finding:
+def _finding(signals: Signals, explosion: Explosion, occurrences: tuple[int, ...]) -> Finding:
     curve, onset = explosion.curve, explosion.onset
     first = occurrences[0] if occurrences else int(curve.step[onset])
-    again = f", {len(occurrences)} times in all" if len(occurrences) > 1 else ""
-    how = "stays up" if explosion.lasting else "comes back"
-    text = (
-        f"{curve.name} climbs from {explosion.level:.3g} to {explosion.peak:.3g} ({explosion.factor:.3g}x) at step "
-        f"{int(curve.step[onset])} and {how}{again}, while the loss stays inside its noise."
-    )
     peak = int(curve.step[explosion.top])
     at = curve.at(first)
     return Finding(
@@ -103,7 +99,7 @@ def _finding(explosion: Explosion, occurrences: tuple[int, ...]) -> Finding:
         role="grad_norm",
         onset_step=first,
         confidence=round(min(0.95, 0.6 + 0.02 * min(10.0, explosion.z) + (0.1 if explosion.factor > 20 else 0.0)), 2),
-        summary=text,
+        summary=_summary(signals, explosion, occurrences),
         onset_interval=(int(curve.step[at - 1]), first) if at > 0 else None,
         occurrences=occurrences or (first,),
         segment=int(curve.segment[onset]),
@@ -117,3 +113,15 @@ def _finding(explosion: Explosion, occurrences: tuple[int, ...]) -> Finding:
             Evidence(curve.name, peak, explosion.z, None, "height in noise widths, judged by the logarithm"),
         ),
     )
+
+
+def _summary(signals: Signals, explosion: Explosion, occurrences: tuple[int, ...]) -> str:
+    curve, level, step = explosion.curve, explosion.level, int(explosion.curve.step[explosion.onset])
+    loss = ", while the loss stays inside its noise" if signals.has("train_loss") else ""
+    highest = f"{explosion.peak:.3g} ({explosion.factor:.3g}x)"
+    if not explosion.lasting:
+        again = f", {len(occurrences)} times in all" if len(occurrences) > 1 else ""
+        return f"{curve.name} jumps from {level:.3g} to {highest} at step {step} and comes back{again}{loss}."
+    stands = float(np.median(curve.value[explosion.onset : explosion.end + 1]))
+    at = f"the highest is {highest} at step {int(curve.step[explosion.top])}"
+    return f"{curve.name} leaves {level:.3g} at step {step} and stays up, at a median of {stands:.3g}{loss}; {at}."

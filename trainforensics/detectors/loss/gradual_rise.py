@@ -61,7 +61,7 @@ def _is_climb(event: LossEvent) -> bool:
 def _finding(signals: Signals, event: LossEvent) -> Finding:
     e = event.excursion
     summary = (
-        f"{event.curve.name} climbed from {e.before:.4g} to {event.peak:.4g} over steps "
+        f"{event.curve.name} climbed from {e.before:.4g} to {event.crest:.4g} over steps "
         f"{event.onset_step}-{event.peak_step}, {e.widths} noise widths; {settles(e.recovery)}"
     )
     report = finding(signals, "gradual-rise", event, event.onset_step, 0.0, summary)

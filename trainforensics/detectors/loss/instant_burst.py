@@ -33,7 +33,9 @@ from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS, Severity
 from trainforensics.model import Clear, Fired, Outcome
 from trainforensics.signals import Signals
-from trainforensics.signals.losses import USES, LossEvent, certainty, finding, loss_events, settles, unjudgeable
+from trainforensics.signals.losses import USES, LossEvent, certainty, finding, height, loss_events, settles, unjudgeable
+
+MOST_TOLD = 8  # bursts with a row of evidence; the others are like them
 
 META = Meta(
     kind=KINDS["instant-burst"],
@@ -60,6 +62,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
             replace(
                 report,
                 occurrences=tuple(e.onset_step for e in bursts),
+                evidence=(*report.evidence, *map(height, bursts[1:MOST_TOLD])),
                 severity=worst,
                 confidence=certainty(highest.excursion.z, corroborated),
             ),
@@ -73,11 +76,12 @@ def _is_burst(event: LossEvent) -> bool:
 
 def _summary(bursts: list[LossEvent], highest: LossEvent) -> str:
     e, onset, top = highest.excursion, highest.onset_step, highest.peak_step
-    place = (
-        f"to {highest.peak:.4g} at step {onset}" if top == onset else f"at step {onset}, to {highest.peak:.4g} at {top}"
-    )
-    text = f"{highest.curve.name} jumped from {e.before:.4g} {place}, {e.widths} noise widths; {settles(e.recovery)}"
+    level = f"{highest.crest:.4g}"
+    place = f"to {level} at step {onset}" if top == onset else f"at step {onset}, to {level} at {top}"
+    before = f"from a level of {e.before:.4g}"
+    text = f"{highest.curve.name} jumped {before} {place}, {e.widths} noise widths; {settles(e.recovery)}"
     if len(bursts) == 1:
         return text
-    steps = ", ".join(str(e.onset_step) for e in bursts[:6]) + (" ..." if len(bursts) > 6 else "")
-    return f"{len(bursts)} bursts at steps {steps}; the highest: {text}"
+    more = f" and {len(bursts) - 6} more" if len(bursts) > 6 else ""
+    steps = ", ".join(str(e.onset_step) for e in bursts[:6]) + more
+    return f"{len(bursts)} bursts at steps {steps}; the furthest out of its noise: {text}"

@@ -67,7 +67,7 @@ def _finding(scale: LossScale) -> Finding:
     ]
     if len(decay.steps) > 2:
         gap = (last - first) / (len(decay.steps) - 1)
-        evidence.append(Evidence(scale.name, last, gap, None, "mean steps between reductions"))
+        evidence.append(Evidence(scale.name, last, None, None, f"{gap:.4g} steps between reductions on average"))
     certain = 0.7 + 0.04 * min(5.0, decay.halvings - 3) + (0.05 if decay.recovery == "unrecovered" else 0.0)
     return Finding(
         kind="scale-decay",

@@ -212,7 +212,7 @@ def _finding(signals: Signals, restart: Restart, breaks: list[_Break]) -> Findin
 
 def _context(signals: Signals, restart: Restart) -> Iterator[Evidence]:
     """What the log says about the restart, and what else changed across it."""
-    yield Evidence("restart", restart.step, None, None, "known from " + " and ".join(restart.how))
+    yield Evidence("restart", restart.step, None, None, f"known by: {'; '.join(restart.how)}")
     if restart.pause is not None:
         yield Evidence("wall time", restart.step, restart.pause, None, f"{restart.pause:.0f} s since the point before")
     if restart.repeated:
