@@ -69,7 +69,7 @@ def test_levels_name_the_steps_they_are_medians_of() -> None:
 def test_the_lowest_evaluation_is_told_beside_a_level_above_it() -> None:
     value = np.array([6.9, 4.24, 5.03, 5.3, 5.45, 5.64, 5.92, 5.94, 5.97, 6.11, 6.23])
     (found,) = findings(make_signals([validation(value), training(len(value))]))
-    assert "(steps 50-150, lowest 4.24 at step 100)" in found.summary
+    assert "rose from 4.24 (step 100) to" in found.summary
 
 
 def test_a_worse_metric_corroborates() -> None:

@@ -179,9 +179,9 @@ def _finding(
     top = float(points.smooth[rise.peak])
     undone = (top - rise.level) / (top - rise.low) if top > rise.low else 0.0
     metric = _worsening_metric(signals, points, rise)
-    lowest, latest = level_steps(curve, points, rise.best), last_level_steps(points, curve)
-    train = signals.curve("train_loss")
+    latest, train = last_level_steps(points, curve), signals.curve("train_loss")
     value = float(curve.value[max(0, curve.at(best))])
+    lowest = f"step {best}" if rise.low == value else level_steps(curve, points, rise.best)
     dip = f", lowest {value:.4g} at step {best}" if value < rise.low - points.noise else ""
     what = "validation loss" if curve.series.domain is None else f"validation loss on {curve.series.domain}"
     evidence = [
