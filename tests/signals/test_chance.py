@@ -95,3 +95,28 @@ def test_a_loss_without_noise_may_creep_and_has_come_to_rest() -> None:
     found = reason(logged(loss, score(np.full(N, 0.21), "Train")))
     assert found is not None
     assert "guessing among 5 classes" in found
+
+
+def test_evaluations_whose_loss_and_accuracy_are_those_of_guessing() -> None:
+    loss = make_curve(np.linspace(1.1, 0.99, 13))
+
+    def signals(tested: Floats, right: Floats) -> list[Curve]:
+        return [loss, score(tested, "val_loss", "val_loss"), score(right, "val_acc", "val_metric")]
+
+    guessed, right = np.log(3) + noise(6, 0.005, 10), 1 / 3 + noise(7, 0.01, 10)
+    assert "guessing among 3 classes in all 10 evaluations" in (reason(signals(guessed, right)) or "")
+    assert reason(signals(guessed, right + 0.2)) is None
+    assert reason(signals(guessed + np.linspace(0, 0.3, 10), right)) is None
+    assert reason(signals(guessed + 800, right)) is None
+
+
+def test_nothing_right_in_one_task_beside_another_that_is_easier_to_guess() -> None:
+    easy = score(0.51 + noise(8, 0.005), "SOP_acc")
+    assert "MLM_acc" in (reason(logged(settled(11.17, 11.4), score(np.zeros(N), "MLM_acc"), easy)) or "")
+    assert reason(logged(settled(11.17, 11.4), score(np.full(N, 0.05), "MLM_acc"), easy)) is None
+
+
+def test_a_negative_loss_that_never_moves() -> None:
+    still = make_curve(-0.4986 + noise(9, 0.001))
+    assert "where it began" in (reason([still]) or "")
+    assert reason([make_curve(-0.4986 + noise(9, 0.001) - np.linspace(0, 0.05, N))]) is None

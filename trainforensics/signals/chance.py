@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainforensics.signals.curve import Curve, Floats
-from trainforensics.signals.evaluations import usable
+from trainforensics.signals.evaluations import usable, validation_curves
 from trainforensics.signals.frozen import LATE, MANY, frozen_metric
 from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.run import Signals
@@ -31,9 +31,10 @@ COUNTING = 8.0  # nats per token: knowing how frequent tokens are gives 6.5-7.7 
 CLIMBING = 1.2  # of the median of its second half: a rate that ends higher is still warming up
 UNSEEN = 0.002  # of the level, by which a loss without noise may creep and still has come to rest
 AT_ONCE = 1 / 3  # of the log, within which the loss must have come to rest
-ALL_WRONG = 0.1  # of the samples right, at most
+ALL_WRONG, NONE_RIGHT = 0.1, 1e-3  # of the samples right, at most; beside another task that is easier to guess
 GROWN = 1.5  # times as many right: what has begun to be learnt doubles within a third of the log
-FEW_SCORES = 5
+FEW_SCORES, FEW_EVALUATIONS = 5, 8
+MOST_CLASSES, NEAR_CHANCE = 10, 0.02  # classes whose logarithms lie apart by more than this share
 FROM_SCRATCH = 1e-4  # learning rates below are those of fine-tuning
 MANY_STEPS, FIRST, STILL = 50, 10, 0.005  # points; logging intervals to the first; of the level, for trend and noise
 
@@ -62,6 +63,8 @@ def ignorance(signals: Signals, loss: Curve, near: float) -> Ignorance | None:
         return Ignorance(0, chance, f"{chance:.4g} is the loss of guessing at random")
     if (never := _never_moved(signals, loss)) is not None:
         return never
+    if (guessed := _evaluated_as_guessing(signals)) is not None:
+        return guessed
     start = at_rest_from(loss)
     if start is None or rewarded(signals):
         return _one_answer(signals, loss)
@@ -115,8 +118,8 @@ def _never_moved(signals: Signals, loss: Curve) -> Ignorance | None:
     rate = signals.curve("learning_rate")
     if rate is not None and float(np.nanmax(rate.value, initial=0.0)) < FROM_SCRATCH:
         return None
-    level = float(np.median(loss.value)) if len(loss) >= MANY_STEPS else 0.0
-    if level <= 0 or signals.axis.unit == "epoch" or int(loss.step[0]) > FIRST * loss.cadence:
+    level = abs(float(np.median(loss.value))) if len(loss) >= MANY_STEPS else 0.0
+    if level == 0 or signals.axis.unit == "epoch" or int(loss.step[0]) > FIRST * loss.cadence:
         return None
     if rewarded(signals) or per_token(signals) or still_warming_up(signals):
         return None
@@ -147,6 +150,23 @@ def _classes(signals: Signals, loss: Curve, near: float) -> float | None:
     return None
 
 
+def _evaluated_as_guessing(signals: Signals) -> Ignorance | None:
+    """Evaluations whose loss and accuracy are those of guessing among the same few classes every time."""
+    for curve in validation_curves(signals):
+        level = float(np.median(curve.value)) if len(curve) >= FEW_EVALUATIONS else 0.0
+        if not TWO_NEAR < level < math.log(MOST_CLASSES + 1) or (classes := round(math.exp(level))) < 2:
+            continue
+        chance = math.log(classes)
+        if float(np.quantile(np.abs(curve.value / chance - 1), MOST)) > NEAR_CHANCE:
+            continue
+        for score in validation_curves(signals, "val_metric"):
+            right = score.value / (100 if score.value.max() > 1 else 1) * classes - 1
+            if _SCORE.search(score.name.lower()) and len(right) >= FEW_EVALUATIONS and np.abs(right).max() < AGREE:
+                both = f"{curve.name} and {score.name} are those of guessing among {classes} classes"
+                return Ignorance(0, None, f"{both} in all {len(right)} evaluations")
+    return None
+
+
 def _as_accurate_as_guessing(signals: Signals, loss: Curve, start: int, level: float, near: float) -> Ignorance | None:
     """Loss and accuracy that both are those of guessing among the same number of classes."""
     classes = round(math.exp(level)) if level < COUNTING else 0
@@ -163,9 +183,11 @@ def _nothing_right(signals: Signals, loss: Curve, start: int) -> Ignorance | Non
     """Hardly a sample right, and no more as time goes on."""
     scores = _right(signals, int(loss.step[start]))
     known = [(name, right, float(np.median(right))) for name, right in scores]
-    if not known or any(median > ALL_WRONG or _grows(right) for _, right, median in known):
+    if not known or any(_grows(right) for _, right, _ in known):
         return None
-    name, _, median = known[0]
+    name, _, median = min(known, key=lambda score: score[2])
+    if median > NONE_RIGHT and any(median > ALL_WRONG for _, _, median in known):
+        return None
     return Ignorance(start, None, f"{max(median, 0):.1%} are right by {name}, and no more towards the end")
 
 

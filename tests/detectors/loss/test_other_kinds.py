@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import ModuleType
 
 import numpy as np
@@ -10,7 +11,7 @@ from curves import Floats, healthy
 from factories import make_curve, make_signals
 
 from trainforensics.detectors.loss import bad_start, oscillation, plateau, suspicious_low_loss
-from trainforensics.model import Clear, Fired, NotApplicable, Outcome
+from trainforensics.model import Axis, Clear, Fired, NotApplicable, Outcome
 from trainforensics.signals import Signals
 
 RNG = np.random.default_rng(7)
@@ -185,6 +186,21 @@ class TestPlateau:
         loss = np.log(2) + 0.002 * np.random.default_rng(3).uniform(-1, 1, 12)
         assert isinstance(run(plateau, make_signals({"train_loss": loss})), Fired)
         assert isinstance(run(plateau, make_signals({"train_loss": loss - np.linspace(0, 0.02, 12)})), Clear)
+
+    def test_fires_on_evaluations_alone(self) -> None:
+        epochs = Axis("epoch", "epoch")
+        loss = 0.139 + 0.01 * self.noise(10)
+        outcome = run(plateau, replace(make_signals({"val_loss": loss}), axis=epochs))
+        assert isinstance(outcome, Fired)
+        assert outcome.findings[0].role == "val_loss"
+        falling = make_signals({"val_loss": loss * np.linspace(1.2, 1, 10)})
+        assert isinstance(run(plateau, replace(falling, axis=epochs)), NotApplicable)
+
+    def test_a_rate_that_decays_from_the_start_is_no_warm_up(self) -> None:
+        loss = -0.4986 + 0.05 * self.noise()
+        curves = {"train_loss": loss, "learning_rate": 1e-3 * np.exp(-np.arange(300) / 60)}
+        assert isinstance(run(plateau, make_signals(curves)), Fired)
+        assert isinstance(run(plateau, make_signals(curves | {"learning_rate": curves["learning_rate"][::-1]})), Clear)
 
     def test_quiet_when_converged_or_decayed(self) -> None:
         assert isinstance(run(plateau, make_signals({"train_loss": fall(300, 5, 1.1, 60) + self.noise()})), Clear)

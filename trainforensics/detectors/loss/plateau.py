@@ -5,7 +5,9 @@ What it detects:
     learning rate of zero, one that never came near any that trains, weights whose norm stands still to its last digit,
     or, although the learning rate is up, the score of a model that has learnt nothing: the loss of guessing at random,
     an accuracy as low, hardly a sample right, more nats per token than counting tokens gives, evaluations of exactly
-    one value.
+    one value, one value again and again, or nothing found in any of them. And, without further reason, ten means over
+    epochs that end within 3 % of the first, or thousands of updates from the first one on that end as high. Where no
+    training loss is logged, the same of the validation loss, or accuracies that stay low.
 
 Why it matters:
     Steps are paid for and teach nothing: an optimiser that does not step, a frozen graph, a schedule that ended early.
@@ -17,7 +19,9 @@ Evidence:
 False positives:
     Converged runs and the tail of a decayed schedule are flat too; objectives that are flat by nature (diffusion,
     policy gradients, preference losses during warm-up) have noise but no value of chance. Flatness alone raises
-    nothing. Policies and preferences are tuned at rates of 1e-7 and below, and their losses need not fall.
+    nothing in losses of single batches, whose noise hides a small fall, nor where a validation loss falls by 1 %, a
+    score rises or has nothing left to gain. Policies and preferences are tuned at rates of 1e-7 and below, and their
+    losses need not fall.
 
 Example:
     `loss stays at 2.303 = ln 10 from step 0 to 690 while the learning rate is 1e-3`
@@ -40,16 +44,18 @@ from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable,
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.chance import FLAT, drift, ignorance, still_warming_up
 from trainforensics.signals.noise import robust_sigma
+from trainforensics.signals.standstill import scores_at_rest, standstill
 from trainforensics.signals.stuck import weights_at_rest
 from trainforensics.signals.task import adversarial
 
-MIN_POINTS, FEW_POINTS = 30, 10  # of a span with a learning rate of zero; of a whole run at chance
-ZERO_RATE = 1e-3  # of the highest learning rate
+MIN_POINTS, FEW_POINTS = 30, 10  # of weights at rest or a timid rate; of a rate of zero, or a whole run at chance
+FEW_EPOCHS = 5  # points of a run that scores tell about
+ZERO_RATE, NEAR_TOP = 1e-3, 0.3  # of the highest learning rate
 UNSEEN = 0.25  # widths of the point-to-point noise: a fall that no eye sees
 
 META = Meta(
     kind=KINDS["plateau"],
-    needs=("train_loss",),
+    needs=("train_loss|val_loss|val_metric",),
     uses=("*",),
     params=(
         Param("span", 1 / 3, "shorter flat stretches occur between learning-rate drops"),
@@ -62,10 +68,12 @@ META = Meta(
 def detect(signals: Signals, params: Params) -> Outcome:
     """Look for a flat span with a reason."""
     loss = signals.curve("train_loss")
-    loss = loss.only_finite() if loss is not None else None
-    if loss is not None and adversarial(loss):
+    if loss is None:
+        return _without_training_loss(signals)
+    loss = loss.only_finite()
+    if adversarial(loss):
         return NotApplicable(f"{loss.name} is the loss of a game or a critic: it need not fall", "a metric of quality")
-    if loss is None or len(loss) < FEW_POINTS:
+    if len(loss) < FEW_EPOCHS:
         return NotApplicable("too few points of training loss", "the training loss at least every 1 % of the run")
     rate = signals.curve("learning_rate")
     start = _stopped(loss, rate, params["span"])
@@ -75,10 +83,22 @@ def detect(signals: Signals, params: Params) -> Outcome:
         return Fired((_finding(loss, 0, f"the learning rate never exceeds {peak:.2g}", 0.0),))
     if (rest := _at_rest(signals, loss)) is not None:
         return Fired((rest,))
-    found = ignorance(signals, loss, params["near"]) if rate is None or _raised(rate) else None
-    if found is not None:
-        return Fired((_finding(loss, found.start, found.reason, found.expected or 0.0),))
-    return Clear()
+    found = None
+    if rate is None or _raised(rate):
+        known = ignorance(signals, loss, params["near"]) if len(loss) >= FEW_POINTS else None
+        found = known or standstill(signals, loss)
+    return Fired((_finding(loss, found.start, found.reason, found.expected or 0.0),)) if found is not None else Clear()
+
+
+def _without_training_loss(signals: Signals) -> Outcome:
+    """What evaluations alone say: a loss that ends where it began, or scores of guessing."""
+    tested = signals.curve("val_loss")
+    tested = tested.only_finite() if tested is not None else None
+    if tested is not None and (still := standstill(signals, tested)) is not None:
+        return Fired((_finding(tested, still.start, still.reason, 0.0),))
+    if tested is None and (scored := scores_at_rest(signals)) is not None:
+        return Fired((_finding(scored[0], 0, scored[1], 0.0),))
+    return NotApplicable("no training loss is logged", "the training loss at least every 1 % of the run")
 
 
 def _stopped(loss: Curve, rate: Curve | None, span: float) -> int | None:
@@ -91,7 +111,7 @@ def _stopped(loss: Curve, rate: Curve | None, span: float) -> int | None:
         zero[:] = True
     moving = np.flatnonzero(~zero)
     start = int(moving[-1]) + 1 if len(moving) else 0
-    if len(loss) - start < max(MIN_POINTS, span * len(loss)) or drift(loss.value[start:]) < -FLAT:
+    if len(loss) - start < max(FEW_POINTS, span * len(loss)) or drift(loss.value[start:]) < -FLAT:
         return None
     decayed = start > 0 and rate.value[at[start - 1]] < 0.1 * rate.value.max()
     return None if decayed else start
@@ -125,8 +145,9 @@ def _timid(signals: Signals, loss: Curve, rate: Curve, bound: float) -> float | 
 
 
 def _raised(rate: Curve) -> bool:
-    """Whether the learning rate stood near its top for half of the run: no more a warm-up."""
-    return bool(np.mean(rate.value > 0.3 * rate.value.max()) >= 0.5)
+    """Whether the learning rate stood near its top for half of the run, or of its first third: no more a warm-up."""
+    near = rate.value > NEAR_TOP * rate.value.max()
+    return bool(max(near.mean(), near[: max(len(near) // 3, 1)].mean()) >= 0.5)
 
 
 def _finding(loss: Curve, start: int, reason: str, expected: float) -> Finding:
@@ -135,7 +156,7 @@ def _finding(loss: Curve, start: int, reason: str, expected: float) -> Finding:
     return Finding(
         kind="plateau",
         series=loss.name,
-        role="train_loss",
+        role=loss.series.role,
         onset_step=onset,
         onset_interval=(int(loss.step[max(start - 1, 0)]), onset),
         confidence=0.8,
