@@ -23,6 +23,7 @@ BELOW = 3.0  # noise widths
 SET_IN = 0.25  # of the log: until then learning may set in at last, and go all the way
 FALL_SPAN = 0.15  # of the log, for the whole fall
 FEWEST = 5  # points that show the solved state
+GONE, UPDATES = 2, 50  # points that confirm a loss to be gone; updates within which no task is learnt to the last digit
 LEFT = 0.2  # of the loss after it fell with its features
 CONFIRMED = 0.5  # of an evaluated error: better by as much means learnt
 FEW_CODES, HALF = 3.0, 0.5  # codes still in use, and the share of those before
@@ -67,6 +68,20 @@ def floor_reached(loss: Curve, floor: float, points: int) -> Fall | None:
         return None
     first = int(np.flatnonzero(~low)[-1]) + 1
     return Fall(int(np.flatnonzero(loss.value[:first] > LEARNT)[-1]) + 1, first, start)
+
+
+def gone_at_once(loss: Curve, left: float) -> Fall | None:
+    """A fall from above half a nat to a share `left` of it, or less, from one logged point to the next within a few
+    updates, for good; not to zero, which stands still (loss-zero, or a filter over NaN)."""
+    high = np.flatnonzero(loss.value >= LEARNT)
+    if not len(high) or len(loss) - high[-1] <= GONE:
+        return None
+    last = int(high[-1])
+    after = loss.value[last + 1 :]
+    sudden = loss.step[last + 1] - loss.step[last] <= UPDATES
+    usual = min(float(loss.value[0]), float(np.median(loss.value[: last + 1])))
+    gone = after[0] > 0 and np.abs(after).max() <= left * min(usual, float(loss.value[last]))
+    return Fall(last + 1, last + 1, float(loss.value[last])) if sudden and gone else None
 
 
 def lowest_similarity(loss: Curve, near: float) -> Fall | None:

@@ -1,4 +1,5 @@
-"""A metric that gives one value at every evaluation: what is evaluated is not what is trained, or it answers alike."""
+"""A metric that gives one value at every evaluation, or nothing: what is evaluated is not what is trained, or the model
+answers alike, or nothing that counts is evaluated."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainforensics.signals.curve import Curve, Floats
-from trainforensics.signals.evaluations import higher_is_better, level_up_to, point_noise, validation_curves
+from trainforensics.signals.evaluations import higher_is_better, level_up_to, point_noise, usable, validation_curves
 from trainforensics.signals.run import Signals
 
 FEW, MANY = 4, 10  # evaluations of one value: three may agree in a small set; scores of a young model often are zero
@@ -18,6 +19,12 @@ LATE = 0.1  # share of that fall in the later half; a loss that only learns clas
 APART = 0.5  # training loss against that of always the same class: below it classes are told apart
 SOLVED = 0.99  # of the best possible score: nothing is left to move
 
+NOTHING = 0.005  # share found, or recalled: none but by chance
+LENGTHY = 2.0  # words for each that was said: above, an error rate is given in per cent
+
+_FOUND = re.compile(r"(^|[^a-z])(m?ap(_?50)?(-95)?|m?iou|dice|f1(_?score)?|recall|bleu)([^a-z0-9]|$)")
+_MISSED = re.compile(r"(^|[^a-z])(wer|cer)([^a-z0-9]|$)")
+_RIGHT = re.compile(r"(^|[^a-z])acc(uracy)?([^a-z]|$)")
 _REFERENCE = re.compile(r"best|baseline|target|threshold|reference|chance")  # a metric that stands by its nature
 
 
@@ -49,6 +56,32 @@ def frozen_metric(signals: Signals, train: Curve) -> FrozenMetric | None:
     apart = _tells_classes_apart(level, float(curve.value[0]))
     falls = fall > max(FALLEN * abs(level[0]), 4 * point_noise(level)) and (late >= LATE * fall or apart)
     return FrozenMetric(curve, level, falls, apart)
+
+
+def finds_nothing(signals: Signals, least: int) -> tuple[Curve, str] | None:
+    """A score of what was to be found that is nothing in every one of `least` evaluations or more, and that in words.
+
+    Error rates of transcripts are scores of the same sort: at one nothing is heard.
+    """
+    for curve in (usable(c) for c in (*signals.curves("val_metric"), *signals.unmapped)):
+        name, value = curve.name.lower(), curve.value
+        if len(curve) < least:
+            continue
+        if _FOUND.search(name) and value.min() >= 0 and value.max() <= NOTHING:
+            return curve, f"never exceeds {value.max():.3g} in {len(value)} evaluations"
+        if _MISSED.search(name) and value.min() >= 1 - NOTHING and value.max() < LENGTHY:
+            return curve, f"never falls below {value.min():.3g} in {len(value)} evaluations"
+    return None
+
+
+def nothing_to_find(signals: Signals) -> tuple[Curve, Curve] | None:
+    """An accuracy of one in every evaluation beside a recall or F1 of zero: no sample that counts is evaluated."""
+    curves = [c for c in validation_curves(signals, "val_metric") if len(c) >= FEW]
+    right = next(
+        (c for c in curves if _RIGHT.search(c.name.lower()) and set(c.value.tolist()) in ({1.0}, {100.0})), None
+    )
+    none = next((c for c in curves if _FOUND.search(c.name.lower()) and not c.value.any()), None)
+    return (right, none) if right is not None and none is not None else None
 
 
 def _tells_classes_apart(level: Floats, accuracy: float) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 from trainforensics.signals.chance import Ignorance
 from trainforensics.signals.curve import Curve, Floats
 from trainforensics.signals.evaluations import higher_is_better, usable, validation_curves
+from trainforensics.signals.frozen import NOTHING, finds_nothing
 from trainforensics.signals.run import Signals
 from trainforensics.signals.task import per_token, rewarded, stated
 
@@ -33,16 +34,13 @@ AGAIN, SAME, DECIMALS = (
     3,
     3,
 )  # of the evaluations that agree exactly, at least, in more decimals
-NOTHING = 0.005  # share found, or recalled: none but by chance
 FEW_RIGHT, HALF_RIGHT = 0.2, 0.6  # of the samples, at most: where no loss is logged; beside a loss at rest
 
 _SCORE = re.compile(
     r"(^|[^a-z])(acc(uracy)?|acc@?1|top_?1|m?ap(_?50)?(-95)?|m?iou|dice|(macro_|micro_)?f1(_?score)?|recall|precision|auc"
     r"|aupr|bleu|wer|cer|r2)([^a-z0-9]|$)"
 )
-_FOUND = re.compile(r"(^|[^a-z])(m?ap(_?50)?(-95)?|m?iou|dice|f1(_?score)?|recall|bleu)([^a-z0-9]|$)")
 _RIGHT = re.compile(r"(^|[^a-z])(acc(uracy)?|acc@?1|top_?1)([^a-z0-9]|$)")
-_MISSED = re.compile(r"(^|[^a-z])(wer|cer)([^a-z0-9]|$)")
 _NOISE = re.compile(r"diffusion|unet|(^|[^a-z])snr([^a-z]|$)|timestep_sampling|noise_(offset|scheduler)|loss_q\d")
 
 
@@ -91,7 +89,8 @@ def _of_epochs(signals: Signals, loss: Curve) -> Ignorance | None:
     little = many and fell <= FALLEN
     why = None
     if not _learns(signals, loss, CLEAR):
-        why = _finds_nothing(signals) or (_answers_alike(signals) if little else None)
+        nothing = finds_nothing(signals, FEW)
+        why = f"{nothing[0].name} {nothing[1]}" if nothing else _answers_alike(signals) if little else None
     why = why or (_half_right(signals) if little and len(loss) >= LONG else None)
     near = np.abs(value - _end(value)) <= CLEAR * level
     return Ignorance(int(np.argmax(near)), None, why) if why else None
@@ -143,17 +142,6 @@ def _better(curve: Curve, share: float) -> bool:
 
 def _gains(gain: float, value: Floats, share: float) -> bool:
     return gain > max(share * abs(float(value[0])), 3 * _noise(value))
-
-
-def _finds_nothing(signals: Signals) -> str | None:
-    """A share of what was to be found that is nothing in every evaluation."""
-    for curve in _scores(signals):
-        name, value = curve.name.lower(), curve.value
-        if _FOUND.search(name) and value.min() >= 0 and value.max() <= NOTHING:
-            return f"{curve.name} never exceeds {value.max():.3g} in {len(value)} evaluations"
-        if _MISSED.search(name) and value.min() >= 1 - NOTHING and value.max() < 2:
-            return f"{curve.name} never falls below {value.min():.3g} in {len(value)} evaluations"
-    return None
 
 
 def _answers_alike(signals: Signals) -> str | None:

@@ -7,12 +7,12 @@ norm that lives: rounding, or an objective whose value is zero by construction (
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
-from trainforensics.signals.curve import Bools, Curve, Floats
+from trainforensics.signals.curve import Bools, Curve, Floats, Ints
 from trainforensics.signals.epochs import passes
 from trainforensics.signals.evaluations import validation_curves
 from trainforensics.signals.rows import loss_like
@@ -22,6 +22,7 @@ from trainforensics.signals.stretches import at_steps, lasting_start, middle, st
 MIN_ZERO, MIN_OTHER = 5, 20  # points; another constant than zero may repeat by rounding
 MIN_ALL = 3  # points of a log in which nothing else than zero was ever printed
 MIN_SHARE = 0.05  # of the log
+DUST = 1e-14  # of the first losses: what rounding leaves of a difference that is none
 FALLEN = 0.7  # of its early level: no auxiliary loss falls so far by itself
 REST, RESTLESS = 30, 10.0  # points of weights at rest; in the longest rest before, which is the rounding of the norm's
 MOVES = 0.1  # of the highest learning rate: below it weights may move by less than the digits of their norm
@@ -58,7 +59,7 @@ def _stuck(signals: Signals) -> Stuck | None:
     curve = signals.curve("train_loss")
     if curve is None:
         return None
-    curve = curve if curve.finite.all() else curve.only_finite()
+    curve = _without_dust(curve if curve.finite.all() else curve.only_finite())
     n = len(curve)
     least_zero = MIN_ZERO if curve.value.any() else MIN_ALL
     if n < least_zero or np.mean(curve.value[-MIN_ZERO:] == curve.value[-1]) < 0.5:
@@ -78,6 +79,33 @@ def _stuck(signals: Signals) -> Stuck | None:
     logged = inside[~np.isnan(inside)]
     gradient = float(np.median(logged)) if len(logged) else float("nan")
     return Stuck(curve, first, n - 1, value, reason, level, gradient)
+
+
+def _without_dust(curve: Curve) -> Curve:
+    """The curve with zero for what is no more than the last bit of the sums that it was."""
+    size = np.abs(curve.value)
+    dust = (size > 0) & (size < DUST * size[:MIN_ZERO].max(initial=0.0))
+    return replace(curve, value=np.where(dust, 0.0, curve.value)) if dust.any() else curve
+
+
+def empty_epochs(signals: Signals) -> Ints | None:
+    """Indices of the epochs of the training loss that saw no batch; None where there is none.
+
+    Their loss is exactly zero between others, and the scores of training beside it are zero as well, or the validation
+    loss is that of the epoch before to its last digit, as where a generator ran dry.
+    """
+    curve = signals.curve("train_loss")
+    if curve is None or signals.axis.unit != "epoch" or len(curve) < MIN_ALL or signals.has("reward"):
+        return None
+    zero = np.flatnonzero(curve.value == 0)
+    if not len(zero) or len(zero) > len(curve) / 2 or zero[0] == 0:
+        return None
+    beside = [other for other in (*signals.unmapped, *signals.curves("val_loss")) if len(other) == len(curve)]
+    for other in beside:
+        kept = other.value[zero] == (other.value[zero - 1] if other.series.role == "val_loss" else 0)
+        if kept.all() and np.all(np.delete(other.value, zero) != 0) and np.ptp(other.value) > 0:
+            return zero
+    return None
 
 
 def weights_at_rest(signals: Signals) -> tuple[Curve, int] | None:
@@ -146,10 +174,18 @@ def _reason(signals: Signals, curve: Curve, first: int, value: float, gradients:
     if still:
         before = gradients[:first][np.isfinite(gradients[:first])]
         varied = len(before) > 2 and float(np.ptp(before)) > 0
-        return "dead" if logged[0] == 0 else "filter" if varied else "constant"
+        return _with_a_still_gradient(value, float(logged[0]), varied=varied)
     if not lively and value == 0 and _jumped(history):
         return "filter"
     return "constant"
+
+
+def _with_a_still_gradient(value: float, gradient: float, *, varied: bool) -> Reason | None:
+    """What stands still with its gradient, which `varied` before; neither at zero: an optimiser that has stopped, as
+    after a line search that found nothing lower."""
+    if gradient == 0:
+        return "dead"
+    return "filter" if varied else "constant" if value == 0 else None
 
 
 def _new_and_unlearnt(signals: Signals, curve: Curve, step: int) -> bool:

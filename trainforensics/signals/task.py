@@ -11,7 +11,7 @@ from trainforensics.signals.curve import Curve
 from trainforensics.signals.run import Signals
 
 TOKEN_ROLES = ("tokens_seen", "tokens_per_sec")  # of them those whose names speak of tokens, not of samples
-TOKEN_WORDS = ("ppl", "perplexity", "lm loss", "lm_loss", "bpb", "tok", "wps")
+TOKEN_WORDS = re.compile(r"ppl|perplexity|lm[ _]loss|bpb|wps|tok(?!2vec)")  # tok2vec is a layer
 VOCABULARY = (
     "vocab_size", "padded_vocab_size", "vocabulary_size", "n_vocab", "vocab",
     "num_classes", "n_classes", "nb_classes", "num_labels",
@@ -34,8 +34,7 @@ def per_token(signals: Signals) -> bool:
         return True
     if any(key in ("stage", "task") and str(value).lower() in PRETRAINING for key, value in stated(signals)):
         return True
-    names = (curve.name.lower() for curve in signals.every_curve())
-    return any(word in name for name in names for word in TOKEN_WORDS)
+    return any(TOKEN_WORDS.search(curve.name.lower()) for curve in signals.every_curve())
 
 
 def vocabulary(signals: Signals) -> int | None:

@@ -156,3 +156,27 @@ def test_evaluations_that_are_not_finite_without_a_training_loss() -> None:
     found = findings(make_signals([evaluation(np.array([0.98, 0.95, np.nan]))]))
     assert [f.onset_step for f in found] == [60]
     assert isinstance(eval_invalid.detect(make_signals([evaluation(falling())]), PARAMS), NotApplicable)
+
+
+@pytest.mark.parametrize(("name", "value"), [("mAP50", 3e-4), ("eval_wer", 1.001), ("val/f1", 0.0)])
+def test_nothing_found_in_any_evaluation_while_training_goes_on(name: str, value: float) -> None:
+    score = value + 1e-5 * RNG.random(N)
+    found = findings(make_signals([evaluation(score, "val_metric", name=name), training()]))
+    assert [finding.onset_step for finding in found] == [EVERY]
+    assert not findings(make_signals([evaluation(score[:9], "val_metric", name=name), training()]))
+    better = np.append(score[:-1], 0.3)
+    assert not findings(make_signals([evaluation(better, "val_metric", name=name), training()]))
+    rest = make_curve(2 + 0.03 * RNG.standard_normal(EVERY * N), "train_loss")
+    assert not findings(make_signals([evaluation(score, "val_metric", name=name), rest]))
+
+
+def test_all_right_and_nothing_recalled_is_a_set_without_what_is_to_be_found() -> None:
+    def signals(right: float, recalled: float) -> Signals:
+        both = [evaluation(np.full(10, right), "val_metric", name="val_accuracy")]
+        both.append(evaluation(np.full(10, recalled), "val_metric", name="val_recall"))
+        return make_signals([*both, training()])
+
+    assert "nothing is to be found" in findings(signals(1.0, 0.0))[0].summary
+    assert findings(signals(100.0, 0.0))
+    assert not findings(signals(1.0, 1.0))
+    assert all("to be found" not in finding.summary for finding in findings(signals(0.9, 0.0)))

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from factories import make_curve, make_signals
@@ -7,7 +9,7 @@ from factories import make_curve, make_signals
 from trainforensics.detectors.gradients import vanishing_gradient
 from trainforensics.detectors.loss import loss_zero
 from trainforensics.detectors.numerics import grad_nan, nan_onset
-from trainforensics.model import Clear, Finding, Fired
+from trainforensics.model import Axis, Clear, Finding, Fired
 from trainforensics.signals import Signals
 
 RNG = np.random.default_rng(8)
@@ -78,3 +80,38 @@ def test_a_column_of_zeros_beside_a_loss_that_is_trained_has_no_part_in_it() -> 
     idle = make_curve(1 + 0.01 * RNG.random(N), None, name="aux_loss", series_id=1)
     assert isinstance(loss_zero.detect(make_signals([zeros, trained]), {}), Clear)
     assert isinstance(loss_zero.detect(make_signals([zeros, idle]), {}), Fired)
+
+
+def test_a_constant_whose_gradient_stands_still_as_well_is_an_optimiser_that_has_stopped() -> None:
+    loss, norm = np.full(90, 757.7), np.full(90, 3180.2)
+    loss[:2], norm[:2] = (2993, 2960), (575, 549)
+    assert isinstance(loss_zero.detect(make_signals({"train_loss": loss, "grad_norm": norm}), {}), Clear)
+    assert one(make_signals({"train_loss": loss})).onset_step == 3
+
+
+def epochs(loss: list[float], dice: list[float], tested: list[float]) -> Signals:
+    curves = [
+        make_curve(loss),
+        make_curve(dice, None, name="dice", series_id=1),
+        make_curve(tested, "val_loss", series_id=2),
+    ]
+    return replace(make_signals(curves), axis=Axis("epoch", "epoch"))
+
+
+def test_epochs_without_a_batch() -> None:
+    found = one(epochs([0.77, 0.0, 0.57, 0.0, 0.5], [0.3, 0.0, 0.4, 0.0, 0.5], [0.8, 0.8, 0.7, 0.7, 0.6]))
+    assert found.occurrences == (2, 4)
+    assert "without a batch" in found.summary
+    assert one(epochs([0.77, 0.0, 0.57], [0.3, 0.3, 0.4], [0.8, 0.8, 0.7])).onset_step == 2
+    for quiet in (
+        epochs([0.77, 0.0, 0.57], [0.3, 0.3, 0.4], [0.8, 0.75, 0.7]),
+        epochs([0.0, 0.77, 0.57], [0.0, 0.3, 0.4], [0.8, 0.8, 0.7]),
+        epochs([0.77, 0.0, 0.57], [0.3, 0.0, 0.0], [0.8, 0.7, 0.6]),
+    ):
+        assert isinstance(loss_zero.detect(quiet, {}), Clear)
+
+
+def test_what_rounding_leaves_of_nothing_is_nothing() -> None:
+    loss = LOSS.copy()
+    loss[200:] = -6e-20 * (1 + RNG.random(N - 200))
+    assert one(make_signals({"train_loss": loss, "grad_norm": NORM})).onset_step == 201

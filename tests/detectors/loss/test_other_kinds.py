@@ -40,6 +40,30 @@ class TestBadStart:
         signals = make_signals({"train_loss": fall(300, start, floor, 200)}, config=self.config)
         assert isinstance(run(bad_start, signals), Clear)
 
+    def test_fires_far_above_chance_however_soon_it_comes_down(self) -> None:
+        outcome = run(bad_start, make_signals({"train_loss": fall(300, 60, 3, 40)}, config=self.config))
+        assert isinstance(outcome, Fired)
+        assert "comes down to" in outcome.findings[0].summary
+        outcome = run(bad_start, make_signals({"train_loss": [740.6, 6.1, 5.3, 5.0]}, config=self.config))
+        assert isinstance(outcome, Fired)
+        assert isinstance(run(bad_start, make_signals({"train_loss": [14.6, 6.1, 5.3]}, config=self.config)), Clear)
+
+    def test_a_perplexity_tells_a_sum_from_a_mean(self) -> None:
+        cost, tested = (
+            make_curve(fall(40, 147, 46, 4)),
+            make_curve([74.6, 56.4], "val_loss", step=[20, 40], series_id=1),
+        )
+        perplexity = make_curve([11.1, 6.2], "val_metric", name="perplexity", step=[20, 40], series_id=2)
+        assert isinstance(run(bad_start, make_signals([cost, tested, perplexity])), NotApplicable)
+        high = make_curve(np.exp([74.6, 56.4]), "val_metric", name="perplexity", step=[20, 40], series_id=2)
+        assert isinstance(run(bad_start, make_signals([cost, tested, high])), Fired)
+
+    @pytest.mark.parametrize("curve", ["reward", "negative"])
+    def test_no_cross_entropy_has_a_start_of_chance(self, curve: str) -> None:
+        loss = fall(300, 90, -3 if curve == "negative" else 50, 40)
+        curves = {"train_loss": loss} | ({"reward": loss} if curve == "reward" else {})
+        assert isinstance(run(bad_start, make_signals(curves, config=self.config)), NotApplicable)
+
     def test_says_when_chance_is_unknown(self) -> None:
         assert isinstance(run(bad_start, make_signals({"train_loss": fall(300, 90, 80)})), NotApplicable)
 

@@ -137,3 +137,23 @@ def test_a_similarity_of_minus_one_is_of_features_that_are_all_alike() -> None:
 def test_next_to_nothing_from_the_first_point_on(loss: list[float], told: bool) -> None:
     outcome = suspicious_low_loss.detect(make_signals({"train_loss": np.array(loss)}), PARAMS)
     assert isinstance(outcome, Fired) is told
+
+
+@pytest.mark.parametrize(
+    ("loss", "every", "told"),
+    [
+        ([12.18, 1.8e-6, 0.0], 1, True),
+        ([5.4, 6.2, 3.7, 1.3, 3e-6, 4e-7, 5e-8], 40, True),
+        ([12.18, 0.0, 0.0], 1, False),
+        ([12.18, 1.8e-6], 1, False),
+        ([12.18, 1.8e-6, 0.0], 500, False),
+        ([12.18, 0.02, 0.01], 1, False),
+        ([0.25, 8e6, 0.25, 0.25], 1, False),
+    ],
+)
+def test_nothing_left_from_one_point_to_the_next(loss: list[float], every: int, told: bool) -> None:
+    curve = make_curve(loss, step=every * np.arange(len(loss)))
+    found = findings(make_signals([curve]))
+    assert bool(found) == told
+    if told:
+        assert "from one point to the next" in found[0].summary

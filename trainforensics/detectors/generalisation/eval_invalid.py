@@ -4,8 +4,9 @@ What it detects:
     Validation losses that are NaN or infinite while training is finite; that repeat one value exactly while training
     moves; that are negative or exactly zero while the training loss is positive; or that lie and swing at many times
     the loss of the untrained model while training is smooth (statistics of batch normalisation, a wrong mode). A
-    metric that gives one value at every evaluation while the training loss goes on falling (weights that are not the
-    trained ones, a wrong label map).
+    metric that gives one value at every evaluation, or a score of nothing found, while the training loss goes on
+    falling (weights that are not the trained ones, a wrong label map). An accuracy of one beside a recall of zero: the
+    set holds nothing that is to be found.
 
 Why it matters:
     Checkpoint selection and early stopping act on these numbers. The model may be fine; the evaluation is not.
@@ -38,7 +39,7 @@ from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable,
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.curve import Bools, Floats, Ints
 from trainforensics.signals.evaluations import condense, evaluated, is_whole, level_up_to, point_noise, runs, usable
-from trainforensics.signals.frozen import frozen_metric
+from trainforensics.signals.frozen import finds_nothing, frozen_metric, nothing_to_find
 from trainforensics.signals.jumps import MAX_JUMP_POINTS
 from trainforensics.signals.noise import printed_grid
 
@@ -50,6 +51,7 @@ META = Meta(
     uses=("train_loss", "grad_norm"),
     params=(
         Param("frozen", 5.0, "evaluations in a row with exactly one value; rounding alone seldom repeats that often"),
+        Param("nothing", 10.0, "evaluations in which a young model finds nothing at all"),
         Param("moved", 0.1, "share by which the training loss must have moved over frozen evaluations"),
         Param("above", 3.0, "times the highest training level that a typical evaluation must exceed to be impossible"),
         Param("swing", 0.2, "point-to-point noise against the level; healthy evaluations repeat within a few per cent"),
@@ -76,7 +78,10 @@ def detect(signals: Signals, params: Params) -> Outcome:
     faults = [fault for curve in curves if (fault := _fault(curve, train, signals, params)) is not None]
     if train is None and not faults:
         return NotApplicable("no training loss to hold the evaluation against", "log the training loss")
-    if train is not None and not faults and (fault := _frozen_metric(signals, train)) is not None:
+    fault = None
+    if train is not None and not faults:
+        fault = _nothing_to_find(signals) or _frozen_metric(signals, train) or _finds_nothing(signals, train, params)
+    if fault is not None:
         faults = [fault]
     whole = [fault for fault in faults if fault.curve.series.domain is None][:1]
     chosen = whole or faults
@@ -155,6 +160,33 @@ def _frozen_metric(signals: Signals, train: Curve) -> _Fault | None:
     text = f"all {len(curve)} evaluations are exactly {curve.value[0]:.6g}"
     bad = np.ones(len(curve), dtype=np.bool_)
     return _Fault(curve, bad, f"{text} while training loss fell {level[0]:.4g} -> {level[-1]:.4g}", 0.7)
+
+
+def _nothing_to_find(signals: Signals) -> _Fault | None:
+    """An accuracy of one beside a score of zero."""
+    found = nothing_to_find(signals)
+    if found is None:
+        return None
+    right, none = found
+    text = (
+        f"{right.name} is {right.value[0]:g} and {none.name} 0 in all {len(none)} evaluations: nothing is to be found"
+    )
+    return _Fault(none, np.ones(len(none), dtype=np.bool_), text, 0.8)
+
+
+def _finds_nothing(signals: Signals, train: Curve, params: Params) -> _Fault | None:
+    """A score of nothing in every evaluation while the training loss falls."""
+    found = finds_nothing(signals, int(params["nothing"]))
+    level = level_up_to(train, found[0].step) if found is not None else np.empty(0)
+    level = level[np.isfinite(level)]
+    third = len(level) // 3
+    if found is None or not third:
+        return None
+    first, last = float(np.median(level[:third])), float(np.median(level[-third:]))
+    if first - last <= max(params["moved"] * abs(first), 4 * point_noise(level)):
+        return None
+    text = f"it {found[1]} while training loss fell {first:.4g} -> {last:.4g}"
+    return _Fault(found[0], np.ones(len(found[0]), dtype=np.bool_), text, 0.7)
 
 
 def _settled_on_grid(value: Floats, begin: int) -> bool:

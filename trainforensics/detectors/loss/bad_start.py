@@ -2,7 +2,8 @@
 
 What it detects:
     A cross-entropy that starts above 1.3 times the loss of guessing at random (ln V) and is still above it after a
-    tenth of the log.
+    tenth of the log; or one that starts above three times that loss, however soon it comes down, be it the mean over a
+    first epoch.
 
 Why it matters:
     The model answers worse than chance: weights were not loaded, labels are shifted, logits are mis-scaled, or the loss
@@ -12,17 +13,21 @@ Evidence:
     First losses, ln V and where V is from, evaluation loss beside it.
 
 False positives:
-    Large initial logits that fall within the warm-up: the loss must stay high. Losses that are not cross-entropies: the
-    log must speak of tokens, a vocabulary or classes.
+    Large initial logits that fall within the warm-up: a loss below three times chance must stay high. Losses that are
+    not mean cross-entropies: the log must speak of tokens, a vocabulary or classes, the loss not be negative, and a
+    perplexity beside it agree with it.
 
 Example:
     `loss starts at 23.0 (ln V = 11.8) and is 18.9 at step 400, while eval_loss is 1.17`
 
 Parameters:
-    excess: factor above the untrained loss. within: share of the log after which it must still be high.
+    excess, absurd: factors above the untrained loss. within: share of the log after which it must still be high.
 """
 
 from __future__ import annotations
+
+import math
+import re
 
 import numpy as np
 
@@ -30,16 +35,19 @@ from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Curve, Signals
-from trainforensics.signals.task import TOKEN_ROLES, untrained_loss
+from trainforensics.signals.task import rewarded, untrained_loss
 
 FEW = 5
+SUMMED = 3.0  # times the logarithm of a perplexity; bits instead of nats are 1.44 times as many
+_PERPLEXITY = re.compile(r"ppl|perplexity")
 
 META = Meta(
     kind=KINDS["bad-start"],
     needs=("train_loss",),
-    uses=("val_loss", "val_metric", "logit_scale", *TOKEN_ROLES),
+    uses=("*",),
     params=(
         Param("excess", 1.3, "initial logits of unit variance add about 0.5 nats to ln V, 5-10 %"),
+        Param("absurd", 3.0, "no scale of initial logits that trains well doubles the loss of guessing"),
         Param("within", 0.1, "warm-up takes 1-5 % of a run"),
     ),
 )
@@ -51,19 +59,34 @@ def detect(signals: Signals, params: Params) -> Outcome:
     if loss is None or chance is None:
         return NotApplicable("the number of classes or the vocabulary is not logged", "vocab_size in the configuration")
     loss = loss.only_finite()
-    if len(loss) < 2 * FEW or int(loss.step[0]) > 10 * loss.cadence:
+    if len(loss) < 2 or int(loss.step[0]) > 10 * loss.cadence:
         return NotApplicable("the start of the run is not in the log")
-    first = float(np.median(loss.value[:FEW]))
-    later = float(np.median(loss.value[FEW : max(2 * FEW, int(params["within"] * len(loss)))]))
-    if min(first, later) < params["excess"] * chance:
-        return Clear()
-    return Fired((_finding(signals, loss, first, later, chance),))
+    if loss.value.min() < 0 or rewarded(signals) or _summed(signals, loss):
+        return NotApplicable(f"{loss.name} is no mean cross-entropy", "the loss per token")
+    few = len(loss) < 2 * FEW
+    first = float(loss.value[0] if few else np.median(loss.value[:FEW]))
+    later = float(np.median(loss.value[1 if few else FEW : max(2 * FEW, int(params["within"] * len(loss)))]))
+    if first >= params["absurd"] * chance or (not few and min(first, later) >= params["excess"] * chance):
+        return Fired((_finding(signals, loss, first, later, chance),))
+    return Clear()
+
+
+def _summed(signals: Signals, loss: Curve) -> bool:
+    """Whether a perplexity beside the loss shows it to be a sum, over a sentence or so, of what its name says."""
+    known = [loss, *(curve.only_finite() for curve in signals.curves("val_loss"))]
+    lowest = min(float(curve.value.min()) for curve in known if len(curve))
+    for curve in signals.every_curve():
+        highest = float(curve.only_finite().value.max(initial=0.0)) if _PERPLEXITY.search(curve.name.lower()) else 0.0
+        if highest > 1 and lowest > SUMMED * math.log(highest):
+            return True
+    return False
 
 
 def _finding(signals: Signals, loss: Curve, first: float, later: float, chance: float) -> Finding:
     step = int(loss.step[0])
     rows = [Evidence(loss.name, step, first, chance, "median of the first losses against guessing at random")]
     validation = signals.curve("val_loss")
+    way = f"stays at {later:.4g}" if later > chance else f"comes down to {later:.4g}"
     beside = ""
     if validation is not None and len(validation.only_finite()):
         value = float(validation.only_finite().value[0])
@@ -76,6 +99,6 @@ def _finding(signals: Signals, loss: Curve, first: float, later: float, chance: 
         onset_step=step,
         onset_interval=(step, step),
         confidence=0.9 if beside else 0.8,
-        summary=f"{loss.name} starts at {first:.4g} and stays at {later:.4g}, above the {chance:.3g} of chance{beside}",
+        summary=f"{loss.name} starts at {first:.4g}, above the {chance:.3g} of chance, and {way}{beside}",
         evidence=tuple(rows),
     )

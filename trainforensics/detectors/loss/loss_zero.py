@@ -2,7 +2,8 @@
 
 What it detects:
     A training loss that is one exact number to the end of the log: from the first step on (nothing to learn from), or
-    suddenly after it moved (a dead model, a fault of the logging).
+    suddenly after it moved (a dead model, a fault of the logging). And a single epoch of exactly zero between others,
+    with the scores of training zero as well or the validation loss repeated: an epoch without a batch.
 
 Why it matters:
     The run burns compute without learning. All labels masked, an underflow, or a metric that is no longer updated look
@@ -29,9 +30,10 @@ import numpy as np
 from trainforensics.detectors.base import Meta, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
-from trainforensics.signals import Signals
+from trainforensics.signals import Curve, Signals
+from trainforensics.signals.curve import Ints
 from trainforensics.signals.nonfinite import nonfinite
-from trainforensics.signals.stuck import Stuck, stuck
+from trainforensics.signals.stuck import Stuck, empty_epochs, stuck
 
 META = Meta(kind=KINDS["loss-zero"], uses=("*",))
 MEANING = {
@@ -45,10 +47,30 @@ def detect(signals: Signals, params: Params) -> Outcome:  # noqa: ARG001
     """Report a loss that stands still and hides no NaN."""
     if not signals.has("train_loss"):
         return NotApplicable("no training loss is logged", "the training loss")
+    loss, empty = signals.curve("train_loss"), empty_epochs(signals)
+    if loss is not None and empty is not None:
+        return Fired((_no_batch(loss, empty),))
     still = stuck(signals)
     if still is None or still.reason == "filter" or any(e.kind == "nan-onset" for e in nonfinite(signals)):
         return Clear()
     return Fired((_finding(still),))
+
+
+def _no_batch(loss: Curve, empty: Ints) -> Finding:
+    steps = [int(step) for step in loss.step[empty]]
+    others = float(np.median(np.delete(loss.value, empty)))
+    times = "once" if len(steps) == 1 else f"in {len(steps)} of {len(loss)} epochs"
+    return Finding(
+        kind="loss-zero",
+        series=loss.name,
+        role="train_loss",
+        onset_step=steps[0],
+        occurrences=tuple(steps),
+        confidence=0.8,
+        summary=f"{loss.name} is exactly 0 {times}, first in epoch {steps[0]}: an epoch without a batch, as where a "
+        "generator has run dry.",
+        evidence=(Evidence(loss.name, steps[0], 0.0, others, "against the median of the other epochs"),),
+    )
 
 
 def _finding(still: Stuck) -> Finding:

@@ -4,9 +4,9 @@ What it detects:
     A loss per token that falls below a value no text allows while the data are seen for the first time: under 0.1
     nats for good; any loss that is down to a thousandth of its start in the first fifth of the first epoch. Any loss
     that had settled and then, without a change of the learning rate or a new epoch, collapses to a few percent of its
-    level. One that is solved, with no training sample wrong, while the learning rate still warms up or in the first
-    percents of the declared steps. A similarity at -1. And one that falls because its features do: the codes in use,
-    or the spread of the representation, vanish with it.
+    level, or of which nothing is left from one point to the next. One that is solved, with no training sample wrong,
+    while the learning rate still warms up or in the first percents of the declared steps. A similarity at -1. And one
+    that falls because its features do: the codes in use, or the spread of the representation, vanish with it.
 
 Why it matters:
     The model reads its answer: a missing causal mask, labels in the input, packing that lets documents see themselves,
@@ -38,10 +38,12 @@ from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.collapse import (
+    UPDATES,
     Fall,
     bottomless,
     features_vanish,
     floor_reached,
+    gone_at_once,
     lowest_similarity,
     settled_fall,
     solved,
@@ -73,6 +75,7 @@ META = Meta(
             "from_the_start", 1e-5, "a first loss that no untrained model has: targets of order one leave 0.1 or more"
         ),
         Param("kept", 0.5, "of it to the end: what is learnt in small units falls by more"),
+        Param("gone", 1e-4, "of the point before: one update takes off a few percent, and noise remains"),
         Param("left", 0.1, "learning-rate drops and easier data lower a settled loss by a factor of two or three"),
     ),
 )
@@ -92,6 +95,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
         or _solved_too_soon(signals, loss, params)
         or _features_vanish(signals, loss)
         or _nothing_to_learn(signals, loss, params)
+        or _gone_at_once(signals, loss, params["gone"])
     )
     return Fired((fell,)) if fell is not None else Clear()
 
@@ -160,6 +164,12 @@ def _nothing_to_learn(signals: Signals, loss: Curve, params: Params) -> Finding 
         return None
     finding = _finding(signals, loss, Fall(0, 0, first), "from the first point on")
     return replace(finding, summary=f"{loss.name} is {first:.3g} at its first point and {last:.3g} at the end")
+
+
+def _gone_at_once(signals: Signals, loss: Curve, left: float) -> Finding | None:
+    """A loss of which nothing is left from one point to the next."""
+    fall = gone_at_once(loss, left) if not rewarded(signals) else None
+    return _finding(signals, loss, fall, f"from one point to the next within {UPDATES} updates") if fall else None
 
 
 def _features_vanish(signals: Signals, loss: Curve) -> Finding | None:
