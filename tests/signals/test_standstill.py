@@ -63,6 +63,7 @@ def test_rows_with_an_evaluation_each_are_epochs() -> None:
         evaluated(np.linspace(0.4, 0.38, 15), "wer", "val_metric"),
         evaluated(np.linspace(0.2, 0.9, 15), "reward", "reward"),
         evaluated(flat(), "unet/lr", "learning_rate"),
+        evaluated(flat(), "policy_loss", None),
     ],
     ids=lambda curve: curve.name,
 )

@@ -72,16 +72,22 @@ def floor_reached(loss: Curve, floor: float, points: int) -> Fall | None:
 
 def gone_at_once(loss: Curve, left: float) -> Fall | None:
     """A fall from above half a nat to a share `left` of it, or less, from one logged point to the next within a few
-    updates, for good; not to zero, which stands still (loss-zero, or a filter over NaN)."""
-    high = np.flatnonzero(loss.value >= LEARNT)
-    if not len(high) or len(loss) - high[-1] <= GONE:
+    updates: for good, or at the end of the rows of each of several starts in one log.
+
+    Not to zero, which stands still (loss-zero, or a filter over NaN).
+    """
+    value, updates = loss.value, np.diff(loss.step)
+    if len(value) <= GONE:
         return None
-    last = int(high[-1])
-    after = loss.value[last + 1 :]
-    sudden = loss.step[last + 1] - loss.step[last] <= UPDATES
-    usual = min(float(loss.value[0]), float(np.median(loss.value[: last + 1])))
-    gone = after[0] > 0 and np.abs(after).max() <= left * min(usual, float(loss.value[last]))
-    return Fall(last + 1, last + 1, float(loss.value[last])) if sudden and gone else None
+    before, after = value[:-1], value[1:]
+    low = left * np.minimum(before, value[0])
+    gone = np.flatnonzero((before >= LEARNT) & (updates <= UPDATES) & (after > 0) & (after <= low))
+    if not len(gone):
+        return None
+    first = int(gone[0]) + 1
+    for_good = len(value) - first >= GONE and np.abs(value[first:]).max() <= low[gone[0]]
+    starts = np.append(updates, UPDATES + 1)[gone + 1] > UPDATES
+    return Fall(first, first, float(value[first - 1])) if for_good or starts.sum() >= GONE else None
 
 
 def lowest_similarity(loss: Curve, near: float) -> Fall | None:

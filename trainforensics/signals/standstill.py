@@ -41,7 +41,10 @@ _SCORE = re.compile(
     r"|aupr|bleu|wer|cer|r2)([^a-z0-9]|$)"
 )
 _RIGHT = re.compile(r"(^|[^a-z])(acc(uracy)?|acc@?1|top_?1)([^a-z0-9]|$)")
-_NOISE = re.compile(r"diffusion|unet|(^|[^a-z])snr([^a-z]|$)|timestep_sampling|noise_(offset|scheduler)|loss_q\d")
+_BY_NATURE = re.compile(
+    r"diffusion|unet|(^|[^a-z])snr([^a-z]|$)|timestep_sampling|noise_(offset|scheduler)|loss_q\d"
+    r"|(^|[^a-z])(policy|actor|critic|advantages?|discriminator|generator)([^a-z]|$)"
+)
 
 
 def standstill(signals: Signals, loss: Curve) -> Ignorance | None:
@@ -49,7 +52,7 @@ def standstill(signals: Signals, loss: Curve) -> Ignorance | None:
     value = loss.value
     if len(loss) < FEW or value.min() < 0 < value.max() or _end(value) == 0:
         return None
-    if rewarded(signals) or _predicts_noise(signals):
+    if rewarded(signals) or _flat_by_nature(signals):
         return None
     return _of_epochs(signals, loss) if _means(signals, loss) else _of_single_batches(signals, loss)
 
@@ -112,10 +115,11 @@ def _of_single_batches(signals: Signals, loss: Curve) -> Ignorance | None:
     return Ignorance(0, None, f"after {updates} it is as high as at first, though a fall by {SHOWS:.0%} would show")
 
 
-def _predicts_noise(signals: Signals) -> bool:
-    """Whether noise is what the model learns to tell, as in diffusion: most of that loss no training removes."""
+def _flat_by_nature(signals: Signals) -> bool:
+    """Whether the log speaks of what leaves most of a loss in place: noise that is to be told, as in diffusion, a game
+    of two, or a policy."""
     names = [curve.name for curve in signals.every_curve()] + [key for key, _ in stated(signals)]
-    return any(_NOISE.search(name.lower()) for name in names)
+    return any(_BY_NATURE.search(name.lower()) for name in names)
 
 
 def _means(signals: Signals, loss: Curve) -> bool:

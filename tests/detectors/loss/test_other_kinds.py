@@ -167,6 +167,15 @@ class TestPlateau:
         assert isinstance(outcome, Fired)
         assert outcome.findings[0].onset_step == 121
 
+    def test_fires_where_clipping_leaves_no_gradient(self) -> None:
+        loss = np.where(np.arange(300) < 120, fall(300, 5, 2, 9), fall(300, 5, 2, 9)[120]) + self.noise()
+        left = make_curve(np.where(np.arange(300) < 120, 0.9, 1e-5), "clip_ratio", name="clip_coef", series_id=1)
+        outcome = run(plateau, make_signals([make_curve(loss), left]))
+        assert isinstance(outcome, Fired)
+        assert outcome.findings[0].onset_step == 121
+        share = make_curve(left.value, "clip_ratio", name="clip_fraction", series_id=1)
+        assert isinstance(run(plateau, make_signals([make_curve(loss), share])), Clear)
+
     @pytest.mark.parametrize("peak", [1e-9, 2e-8, 8e-8])
     def test_fires_under_a_rate_that_trains_nothing(self, peak: float) -> None:
         cosine = peak * np.minimum(np.arange(1, 301) / 20, 0.55 + 0.45 * np.cos(np.arange(300) / 96))

@@ -157,3 +157,10 @@ def test_nothing_left_from_one_point_to_the_next(loss: list[float], every: int, 
     assert bool(found) == told
     if told:
         assert "from one point to the next" in found[0].summary
+
+
+@pytest.mark.parametrize(("gap", "told"), [(30_000, True), (5, False)])
+def test_nothing_left_at_the_end_of_each_of_several_starts(gap: int, told: bool) -> None:
+    steps = np.concatenate([start * (gap + 5) + np.array([0, 5]) for start in range(4)])
+    loss = make_curve([7.0, 1e-5, 6.9, 2e-5, 11.0, 1e-6, 8.3, 0.0], step=steps)
+    assert bool(findings(make_signals([loss]))) == told

@@ -2,12 +2,13 @@
 
 What it detects:
     A training loss without any trend over at least a third of the run, together with a reason why it should have one: a
-    learning rate of zero, one that never came near any that trains, weights whose norm stands still to its last digit,
-    or, although the learning rate is up, the score of a model that has learnt nothing: the loss of guessing at random,
-    an accuracy as low, hardly a sample right, more nats per token than counting tokens gives, evaluations of exactly
-    one value, one value again and again, or nothing found in any of them. And, without further reason, ten means over
-    epochs that end within 3 % of the first, or thousands of updates from the first one on that end as high. Where no
-    training loss is logged, the same of the validation loss, or accuracies that stay low.
+    learning rate of zero, a clipping coefficient of zero, a rate that never came near any that trains, weights whose
+    norm stands still to its last digit, or, although the learning rate is up, the score of a model that has learnt
+    nothing: the loss of guessing at random, an accuracy as low, hardly a sample right, more nats per token than
+    counting tokens gives, evaluations of exactly one value, one value again and again, or nothing found in any of them.
+    And, without further reason, ten means over epochs that end within 3 % of the first, or thousands of updates from
+    the first one on that end as high. Where no training loss is logged, the same of the validation loss, or accuracies
+    that stay low.
 
 Why it matters:
     Steps are paid for and teach nothing: an optimiser that does not step, a frozen graph, a schedule that ended early.
@@ -76,9 +77,10 @@ def detect(signals: Signals, params: Params) -> Outcome:
     if len(loss) < FEW_EPOCHS:
         return NotApplicable("too few points of training loss", "the training loss at least every 1 % of the run")
     rate = signals.curve("learning_rate")
-    start = _stopped(loss, rate, params["span"])
-    if start is not None:
-        return Fired((_finding(loss, start, "the learning rate is zero there", 0.0),))
+    clipped = next((c for c in signals.curves("clip_ratio") if "coef" in c.name.lower()), None)
+    for factor, reason in ((rate, "the learning rate is zero there"), (clipped, "clipping leaves no gradient there")):
+        if (start := _stopped(loss, factor, params["span"])) is not None:
+            return Fired((_finding(loss, start, reason, 0.0),))
     if rate is not None and (peak := _timid(signals, loss, rate, params["timid"])) is not None:
         return Fired((_finding(loss, 0, f"the learning rate never exceeds {peak:.2g}", 0.0),))
     if (rest := _at_rest(signals, loss)) is not None:
@@ -102,7 +104,8 @@ def _without_training_loss(signals: Signals) -> Outcome:
 
 
 def _stopped(loss: Curve, rate: Curve | None, span: float) -> int | None:
-    """First point of a span with a learning rate of zero that does not end a schedule which decayed to it."""
+    """First point of a span with a learning rate of zero, or another factor of the steps, to which no schedule decayed
+    it."""
     if rate is None or len(rate) < 2 or not np.isfinite(rate.value).all():
         return None
     at = np.clip(np.searchsorted(rate.step, loss.step, side="right") - 1, 0, len(rate) - 1)

@@ -38,7 +38,6 @@ from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.collapse import (
-    UPDATES,
     Fall,
     bottomless,
     features_vanish,
@@ -169,7 +168,12 @@ def _nothing_to_learn(signals: Signals, loss: Curve, params: Params) -> Finding 
 def _gone_at_once(signals: Signals, loss: Curve, left: float) -> Finding | None:
     """A loss of which nothing is left from one point to the next."""
     fall = gone_at_once(loss, left) if not rewarded(signals) else None
-    return _finding(signals, loss, fall, f"from one point to the next within {UPDATES} updates") if fall else None
+    if fall is None:
+        return None
+    before, after = (int(step) for step in loss.step[fall.fallen - 1 : fall.fallen + 1])
+    way = f"from {fall.before:.4g} at step {before} to {loss.value[fall.fallen]:.3g} at step {after}"
+    finding = _finding(signals, loss, fall, "nothing is left from one point to the next")
+    return replace(finding, summary=f"{loss.name} fell {way}, from one point to the next")
 
 
 def _features_vanish(signals: Signals, loss: Curve) -> Finding | None:
