@@ -49,6 +49,14 @@ def test_epochs_that_end_where_they_began() -> None:
     assert said(epochs(flat() * (1 + noise(15, 0.08)))) is None
 
 
+def test_a_few_epochs_at_the_loss_of_guessing() -> None:
+    guessed = np.log(10) * (1 + noise(5, 0.001))
+    assert "guessing" in (said(epochs(guessed)) or "")
+    assert said(epochs(guessed[:4])) is None
+    assert said(epochs(1.02 * guessed)) is None
+    assert said(epochs(guessed, unit="step")) is None
+
+
 def test_rows_with_an_evaluation_each_are_epochs() -> None:
     assert said(epochs(flat(), evaluated(flat()), unit="row")) is not None
     assert said(epochs(flat(), evaluated(flat(4)), unit="row")) is None

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from trainforensics.signals.chance import Ignorance
+from trainforensics.signals.chance import COMMON_CLASSES, Ignorance
 from trainforensics.signals.curve import Curve, Floats
 from trainforensics.signals.evaluations import higher_is_better, usable, validation_curves
 from trainforensics.signals.frozen import NOTHING, finds_nothing
@@ -24,6 +24,7 @@ EPOCHS, FEW, LONG = 10, 5, 20  # means over epochs that show no trend by themsel
 BESIDE = 0.9  # of the points of the loss: as many evaluations make each point a mean over what lies between them
 FELL, ROSE = 0.03, 0.25  # of the level: from the first point to the end, and between thirds; more is another kind
 SETTLED, FALLEN = 0.01, 0.25  # between thirds, and in all, beside scores of a model that has learnt nothing
+NEAR_CHANCE = 0.005  # of the loss of guessing; the mean over an epoch stands there to three digits
 QUIET, WIDE = 0.03, 0.06  # of the level: noise between means, and the range of nine tenths of them
 SEEN, CLEAR = 0.01, 0.03  # share of its start by which a validation loss falls where something is learnt
 SCORED = 3.0  # times as much in a score; 3 standard deviations of the noise at least in both
@@ -75,6 +76,9 @@ def scores_at_rest(signals: Signals) -> tuple[Curve, str] | None:
 def _of_epochs(signals: Signals, loss: Curve) -> Ignorance | None:
     """Means over epochs that end where they began, or rest where scores say that nothing was learnt."""
     value = loss.value
+    for classes in COMMON_CLASSES:
+        if np.abs(value[1:] / math.log(classes) - 1).max() < NEAR_CHANCE:
+            return Ignorance(0, math.log(classes), f"{math.log(classes):.4g} is the loss of guessing at random")
     level = abs(_end(value))
     fell, many = (float(value[0]) - _end(value)) / level, len(loss) >= EPOCHS
     stood = (
