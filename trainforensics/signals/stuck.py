@@ -29,7 +29,7 @@ MOVES = 0.1  # of the highest learning rate: below it weights may move by less t
 UNLEARNT = 5.0  # times the smallest training loss in the log that is not zero
 ROLES_OF_RL = ("reward", "kl", "reward_std")
 
-Reason = Literal["filter", "labels", "dead", "constant"]
+Reason = Literal["filter", "labels", "dead", "constant", "stopped"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,12 +180,12 @@ def _reason(signals: Signals, curve: Curve, first: int, value: float, gradients:
     return "constant"
 
 
-def _with_a_still_gradient(value: float, gradient: float, *, varied: bool) -> Reason | None:
+def _with_a_still_gradient(value: float, gradient: float, *, varied: bool) -> Reason:
     """What stands still with its gradient, which `varied` before; neither at zero: an optimiser that has stopped, as
     after a line search that found nothing lower."""
     if gradient == 0:
         return "dead"
-    return "filter" if varied else "constant" if value == 0 else None
+    return "filter" if varied else "constant" if value == 0 else "stopped"
 
 
 def _new_and_unlearnt(signals: Signals, curve: Curve, step: int) -> bool:

@@ -51,7 +51,7 @@ def detect(signals: Signals, params: Params) -> Outcome:  # noqa: ARG001
     if loss is not None and empty is not None:
         return Fired((_no_batch(loss, empty),))
     still = stuck(signals)
-    if still is None or still.reason == "filter" or any(e.kind == "nan-onset" for e in nonfinite(signals)):
+    if still is None or still.reason in {"filter", "stopped"} or any(e.kind == "nan-onset" for e in nonfinite(signals)):
         return Clear()
     return Fired((_finding(still),))
 
