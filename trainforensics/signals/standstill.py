@@ -30,11 +30,8 @@ SEEN, CLEAR = 0.01, 0.03  # share of its start by which a validation loss falls 
 SCORED = 3.0  # times as much in a score; 3 standard deviations of the noise at least in both
 POINTS, UPDATES, SHOWS = 50, 100, 0.1  # of single batches; updates from one to the next; a fall that would show
 SOLVED = 0.95  # of the best possible score
-AGAIN, SAME, DECIMALS = (
-    0.4,
-    3,
-    3,
-)  # of the evaluations that agree exactly, at least, in more decimals
+AGAIN, SAME = 0.4, 3  # of the evaluations that agree exactly, and how many at least
+DECIMALS = 3  # more of them hardly agree by chance
 FEW_RIGHT, HALF_RIGHT = 0.2, 0.6  # of the samples, at most: where no loss is logged; beside a loss at rest
 
 _SCORE = re.compile(
@@ -89,8 +86,8 @@ def _of_epochs(signals: Signals, loss: Curve) -> Ignorance | None:
         and _quiet(value[1:], level)
     )
     if stood and not _learns(signals, loss, SEEN):
-        side = "below" if fell > 0 else "above"
-        return Ignorance(0, None, f"after {len(loss)} epochs it is {abs(fell):.2%} {side} where it began")
+        side, rows = "below" if fell > 0 else "above", "epochs" if signals.axis.unit == "epoch" else "evaluations"
+        return Ignorance(0, None, f"after {len(loss)} {rows} it is {abs(fell):.2%} {side} where it began")
     if _crept(value[len(value) // 3 :]) > SETTLED:
         return None
     little = many and fell <= FALLEN
