@@ -16,7 +16,7 @@ from types import ModuleType
 from trainforensics import registry
 from trainforensics.errors import UsageError
 from trainforensics.importers import indexmap, manifest, markdown, mlflow, runconfig
-from trainforensics.importers.base import Head, read_head
+from trainforensics.importers.base import Head, as_text, read_head
 from trainforensics.importers.lines import text_head
 from trainforensics.importers.table import columns_of
 from trainforensics.model import Checkpoint, Skipped
@@ -108,8 +108,8 @@ class _Walk:
     skipped: list[Skipped] = field(default_factory=list)
     seen: set[tuple[int, int]] = field(default_factory=set)
 
-    def skip(self, path: Path, reason: str) -> None:
-        self.skipped.append(Skipped(_text(str(path)), reason))
+    def skip(self, path: Path, reason: str, *, unread: bool = False) -> None:
+        self.skipped.append(Skipped(as_text(str(path)), reason, unread))
 
     def first_visit(self, path: Path) -> bool:
         info = path.stat()
@@ -195,7 +195,7 @@ def _walk_folder(folder: Path, run: _Folder, own: _Folder, walk: _Walk) -> None:
             return
         entries = sorted(os.scandir(folder), key=lambda entry: (entry.is_symlink(), _natural(entry.name)))
     except OSError as error:
-        walk.skip(folder, f"cannot be opened ({error.strerror})")
+        walk.skip(folder, f"cannot be opened ({error.strerror})", unread=True)
         return
     if any(entry.name == MARKER for entry in entries):
         walk.skip(folder, "output of trainforensics")
@@ -206,7 +206,7 @@ def _walk_folder(folder: Path, run: _Folder, own: _Folder, walk: _Walk) -> None:
         path = Path(entry.path)
         is_folder = _is_folder(entry)
         if (step := _checkpoint_step(path, is_folder)) is not None:
-            run.checkpoints.append(Checkpoint(step, _text(path.relative_to(run.path).as_posix())))
+            run.checkpoints.append(Checkpoint(step, as_text(path.relative_to(run.path).as_posix())))
         if not is_folder:
             _take_file(entry, path, run, walk)
         elif entry.is_symlink():  # may lead out of the tree, to anything
@@ -233,7 +233,8 @@ def _take_file(entry: os.DirEntry[str], path: Path, run: _Folder, walk: _Walk) -
             run.files.append((path, path.relative_to(run.path).as_posix()))
     except OSError as error:
         dangling = entry.is_symlink() and isinstance(error, FileNotFoundError)
-        walk.skip(path, "dangling link" if dangling else f"cannot be opened ({error.strerror})")
+        reason = "dangling link" if dangling else f"cannot be opened ({error.strerror})"
+        walk.skip(path, reason, unread=not entry.is_symlink())
 
 
 def _joins(folder: Path, run: Path, siblings: list[os.DirEntry[str]]) -> bool:
@@ -323,7 +324,7 @@ def _candidate(folder: _Folder, walk: _Walk) -> Candidate | None:
     if not sources and not folder.checkpoints:
         return None
     checkpoints = tuple(sorted(set(folder.checkpoints), key=lambda checkpoint: checkpoint.step))
-    return Candidate(_text(folder.name), folder.path, sources, checkpoints)
+    return Candidate(as_text(folder.name), folder.path, sources, checkpoints)
 
 
 def _claimed(files: Iterable[tuple[Path, str]], folder: _Folder, walk: _Walk) -> tuple[SourceFile, ...]:
@@ -346,18 +347,18 @@ def _claim(path: Path, label: str, walk: _Walk, given: bool) -> SourceFile | Non
     try:
         head = replace(read_head(path), options=walk.options)
     except OSError as error:
-        walk.skip(path, f"cannot be opened ({error.strerror or error})")
+        walk.skip(path, f"cannot be opened ({error.strerror or error})", unread=True)
         return None
     if head.size == 0:
         walk.skip(path, "empty file")
         return None
     claims = sorted(_claims(head), key=lambda claim: -claim[0])
     if not claims:
-        walk.skip(path, _guess(head))
+        walk.skip(path, _guess(head), unread=not head.data)
         return None
     confidence, importer = claims[0]
     near = tuple(other.FORMAT for claim, other in claims[1:] if confidence - claim < _NEAR)
-    return SourceFile(path, _text(label), importer.FORMAT, confidence, near)
+    return SourceFile(path, as_text(label), importer.FORMAT, confidence, near)
 
 
 def _is_wandb(folder: Path) -> bool:
@@ -381,7 +382,7 @@ def _guess(head: Head) -> str:
         return "compressed file that cannot be read"
     if columns := columns_of(head):
         more = f" and {len(columns) - _COLUMNS_NAMED} more" if len(columns) > _COLUMNS_NAMED else ""
-        shown = ", ".join(_text(name) for name in columns[:_COLUMNS_NAMED])
+        shown = ", ".join(as_text(name) for name in columns[:_COLUMNS_NAMED])
         return f"table without recognisable metrics (columns {shown}{more}); {_SAY_WHAT_THEY_ARE}"
     if b"\x00" in text_head(data)[:4096]:
         return "binary file of no known log format"
@@ -391,11 +392,6 @@ def _guess(head: Head) -> str:
     if text.count(",") > 3 * text.count("\n"):
         return "table without recognisable metrics"
     return "text without recognisable metrics; lines such as `step 10 loss 2.31` are read"
-
-
-def _text(name: str) -> str:
-    """A file's name as text that can be written out; bytes that are not UTF-8 are shown as escapes."""
-    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:

@@ -26,6 +26,7 @@ from trainforensics.importers.base import (
     Points,
     Record,
     Source,
+    as_text,
     inner_label,
 )
 from trainforensics.model import Axis, Event, ReadWarning
@@ -288,7 +289,7 @@ def _add_points(staged: Staged, points: Points) -> None:
     key = (points.run, points.name, points.rank)
     if key not in ids:
         ids[key] = len(staged.series)
-        staged.series.append(SeriesStats(points.name, points.rank, points.run))
+        staged.series.append(SeriesStats(as_text(points.name), points.rank, as_text(points.run)))
     series = staged.series[ids[key]]
     columns = _columns(points)
     fresh = series.fresh(columns["step"], columns["value"])
