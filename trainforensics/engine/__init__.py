@@ -16,7 +16,7 @@ from trainforensics.discovery import Candidate, discover, manifests_above
 from trainforensics.engine import output, unread
 from trainforensics.engine.judge import judge, unjudged
 from trainforensics.engine.output import STORE
-from trainforensics.errors import CannotJudgeError
+from trainforensics.errors import CannotJudgeError, is_full
 from trainforensics.model import CrossRunFinding, DetectorError, Index, RunResult, Skipped
 from trainforensics.report import mapping
 from trainforensics.report.text import one_line, plural
@@ -227,6 +227,8 @@ def _judge_and_write(task: tuple[Path, Settings]) -> RunResult:
     try:
         output.write_run(settings.out, result, signals, run.logs, plots=settings.plots)
     except Exception as error:
+        if is_full(error):
+            raise
         result = replace(result, errored=(*result.errored, _failure("report", error)))
         with suppress(OSError):  # the error above says it
             output.write_result(settings.out, result)

@@ -13,6 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from trainforensics.discovery import SourceFile
+from trainforensics.errors import is_full
 from trainforensics.importers.base import (
     EMPTY,
     NAIVE_TIME,
@@ -240,6 +241,8 @@ def stage(
                 case _:
                     _add(staged, record)
     except (Exception, pl.exceptions.PanicException) as error:
+        if is_full(error):  # of our own files: the log is only read
+            raise
         staged.warnings.append(
             ReadWarning(
                 "importer-error", source.label, f"the {source.format} importer failed: {error!r}; kept what came before"

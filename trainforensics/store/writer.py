@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from trainforensics import registry
 from trainforensics.discovery import Candidate
+from trainforensics.errors import is_full
 from trainforensics.importers import indexmap, manifest, runconfig
 from trainforensics.importers.base import DAMAGE, NO_TIME, as_text
 from trainforensics.model import Axis, Checkpoint, Event, Segment, Skipped
@@ -99,10 +100,8 @@ def import_candidate(part: Part) -> Drafts:
     """
     try:
         return _import_candidate(part)
-    except OSError:
-        raise
     except (Exception, pl.exceptions.PanicException) as error:
-        if os.environ.get("TRAINFORENSICS_DEBUG"):
+        if isinstance(error, OSError) or is_full(error) or os.environ.get("TRAINFORENSICS_DEBUG"):
             raise
         return Drafts(part[0], (), (), {}, f"could not be imported ({type(error).__name__}: {error})")
 
