@@ -47,6 +47,7 @@ _NOT_LOGS = frozenset(
 _LOG_LIKE = frozenset({".csv", ".tsv", ".json", ".jsonl", ".log", ".txt", ".out", ".parquet", ".wandb"})
 _CLAIM = 0.05  # an importer less sure than this does not claim the file
 _NEAR = 0.25  # a second claim this close to the surest one is worth a word; a reader of anything seldom comes so close
+_DEEPEST = 500  # folders, half of what Python's stack holds
 _COLUMNS_NAMED = 12
 _SAY_WHAT_THEY_ARE = "say which is the step and which the loss with --map NAME=step and --map NAME=train_loss"
 
@@ -188,8 +189,11 @@ def _log_like(folder: Path) -> list[Path]:
         return []
 
 
-def _walk_folder(folder: Path, run: _Folder, own: _Folder, walk: _Walk) -> None:
-    """Collect the files below `folder`, whose files belong to `run`; `own` is what a run here would be called."""
+def _walk_folder(folder: Path, run: _Folder, own: _Folder, walk: _Walk, closed: bool = False) -> None:
+    """Collect the files below `folder`, whose files belong to `run`; `own` is what a run here would be called.
+
+    `closed`: everything from here on down belongs to the run.
+    """
     try:
         if not walk.first_visit(folder):
             return
@@ -211,9 +215,12 @@ def _walk_folder(folder: Path, run: _Folder, own: _Folder, walk: _Walk) -> None:
             _take_file(entry, path, run, walk)
         elif entry.is_symlink():  # may lead out of the tree, to anything
             walk.skip(path, "a link to a folder; name it to follow it")
+        elif len(path.parts) > _DEEPEST:
+            walk.skip(path, f"below {_DEEPEST} folders; name it to look there", unread=True)
         elif entry.name == _HYDRA or not (entry.name.startswith(".") or entry.name == "__pycache__"):
             here = _Folder(f"{own.name}/{entry.name}", path)
-            _walk_folder(path, run if _joins(path, run.path, entries) else here, here, walk)
+            joins = closed or _joins(path, entries)
+            _walk_folder(path, run if joins else here, here, walk, joins and (closed or _closes(path)))
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -237,11 +244,9 @@ def _take_file(entry: os.DirEntry[str], path: Path, run: _Folder, walk: _Walk) -
         walk.skip(path, reason, unread=not entry.is_symlink())
 
 
-def _joins(folder: Path, run: Path, siblings: list[os.DirEntry[str]]) -> bool:
+def _joins(folder: Path, siblings: list[os.DirEntry[str]]) -> bool:
     """Whether a folder's files belong to the run that the folder above belongs to."""
     name, parent = folder.name, folder.parent
-    if any(_closes(above) for above in (parent, *parent.parents) if above != run and above.is_relative_to(run)):
-        return True
     if _RANK_FOLDER.match(name) or _closes(folder) or name in ("wandb", "checkpoints", _HYDRA):
         return True
     if name.lower() in _SPLIT_FOLDERS:
