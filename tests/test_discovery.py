@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 from logs import rows, write_jsonl, write_scalars
 
+from trainforensics import discovery
 from trainforensics.discovery import Discovery, discover
 from trainforensics.errors import UsageError
 from trainforensics.model import Checkpoint
@@ -226,3 +227,22 @@ def test_digits_that_are_no_decimal_numbers_are_names_like_others(tmp_path: Path
     names = list(found(discover([tmp_path])))
     assert sorted(names) == sorted(f"{tmp_path.name}/{folder}" for folder in ("x10", "x2", name))
     assert names.index(f"{tmp_path.name}/x2") < names.index(f"{tmp_path.name}/x10")
+
+
+def test_folders_below_very_many_others_are_named_rather_than_entered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(discovery, "_DEEPEST", len(tmp_path.parts) + 2)
+    for place in ("m.jsonl", "a/b/m.jsonl", "a/b/c/m.jsonl"):
+        write_jsonl(tmp_path / place, rows(range(20)))
+    found = discover([tmp_path])
+    assert len(found.candidates) == 2
+    assert [(Path(entry.path).name, entry.unread) for entry in found.skipped] == [("c", True)]
+
+
+def test_whatever_lies_in_a_checkpoint_belongs_to_the_run_above(tmp_path: Path) -> None:
+    for place in ("m.jsonl", "checkpoint-10/a/b/log.jsonl", "other/a/log.jsonl"):
+        write_jsonl(tmp_path / "run" / place, rows(range(20)))
+    found = discover([tmp_path / "run"])
+    labels = {candidate.name: [source.label for source in candidate.sources] for candidate in found.candidates}
+    assert labels == {"run": ["checkpoint-10/a/b/log.jsonl", "m.jsonl"], "run/other/a": ["log.jsonl"]}

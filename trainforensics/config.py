@@ -95,7 +95,7 @@ def _parse(file: Path) -> dict[str, Any]:
         return tomllib.loads(file.read_text("utf-8"))
     except OSError as error:
         raise UsageError(f"{file}: cannot read the configuration ({error.strerror})") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # the former also of a number too long to be read
         raise UsageError(f"{file}: not valid TOML ({error})") from None
 
 
@@ -131,7 +131,7 @@ def _checked(table: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _path(value: Any) -> Path:
-    if not isinstance(value, (str, Path)) or not str(value):
+    if not isinstance(value, (str, Path)) or not str(value) or "\0" in str(value):
         raise ValueError("needs a folder name")
     return Path(value)
 

@@ -16,7 +16,7 @@ from types import ModuleType
 from trainforensics import registry
 from trainforensics.errors import UsageError
 from trainforensics.importers import indexmap, manifest, markdown, mlflow, runconfig
-from trainforensics.importers.base import Head, read_head
+from trainforensics.importers.base import Head, as_text, read_head
 from trainforensics.importers.lines import text_head
 from trainforensics.importers.table import columns_of
 from trainforensics.model import Checkpoint, Skipped
@@ -47,6 +47,7 @@ _NOT_LOGS = frozenset(
 _LOG_LIKE = frozenset({".csv", ".tsv", ".json", ".jsonl", ".log", ".txt", ".out", ".parquet", ".wandb"})
 _CLAIM = 0.05  # an importer less sure than this does not claim the file
 _NEAR = 0.25  # a second claim this close to the surest one is worth a word; a reader of anything seldom comes so close
+_DEEPEST = 500  # folders, half of what Python's stack holds
 _COLUMNS_NAMED = 12
 _SAY_WHAT_THEY_ARE = "say which is the step and which the loss with --map NAME=step and --map NAME=train_loss"
 
@@ -108,8 +109,8 @@ class _Walk:
     skipped: list[Skipped] = field(default_factory=list)
     seen: set[tuple[int, int]] = field(default_factory=set)
 
-    def skip(self, path: Path, reason: str) -> None:
-        self.skipped.append(Skipped(_text(str(path)), reason))
+    def skip(self, path: Path, reason: str, *, unread: bool = False) -> None:
+        self.skipped.append(Skipped(as_text(str(path)), reason, unread))
 
     def first_visit(self, path: Path) -> bool:
         info = path.stat()
@@ -188,14 +189,17 @@ def _log_like(folder: Path) -> list[Path]:
         return []
 
 
-def _walk_folder(folder: Path, run: _Folder, own: _Folder, walk: _Walk) -> None:
-    """Collect the files below `folder`, whose files belong to `run`; `own` is what a run here would be called."""
+def _walk_folder(folder: Path, run: _Folder, own: _Folder, walk: _Walk, closed: bool = False) -> None:
+    """Collect the files below `folder`, whose files belong to `run`; `own` is what a run here would be called.
+
+    `closed`: everything from here on down belongs to the run.
+    """
     try:
         if not walk.first_visit(folder):
             return
         entries = sorted(os.scandir(folder), key=lambda entry: (entry.is_symlink(), _natural(entry.name)))
     except OSError as error:
-        walk.skip(folder, f"cannot be opened ({error.strerror})")
+        walk.skip(folder, f"cannot be opened ({error.strerror})", unread=True)
         return
     if any(entry.name == MARKER for entry in entries):
         walk.skip(folder, "output of trainforensics")
@@ -206,14 +210,17 @@ def _walk_folder(folder: Path, run: _Folder, own: _Folder, walk: _Walk) -> None:
         path = Path(entry.path)
         is_folder = _is_folder(entry)
         if (step := _checkpoint_step(path, is_folder)) is not None:
-            run.checkpoints.append(Checkpoint(step, _text(path.relative_to(run.path).as_posix())))
+            run.checkpoints.append(Checkpoint(step, as_text(path.relative_to(run.path).as_posix())))
         if not is_folder:
             _take_file(entry, path, run, walk)
         elif entry.is_symlink():  # may lead out of the tree, to anything
             walk.skip(path, "a link to a folder; name it to follow it")
+        elif len(path.parts) > _DEEPEST:
+            walk.skip(path, f"below {_DEEPEST} folders; name it to look there", unread=True)
         elif entry.name == _HYDRA or not (entry.name.startswith(".") or entry.name == "__pycache__"):
             here = _Folder(f"{own.name}/{entry.name}", path)
-            _walk_folder(path, run if _joins(path, run.path, entries) else here, here, walk)
+            joins = closed or _joins(path, entries)
+            _walk_folder(path, run if joins else here, here, walk, joins and (closed or _closes(path)))
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -233,14 +240,13 @@ def _take_file(entry: os.DirEntry[str], path: Path, run: _Folder, walk: _Walk) -
             run.files.append((path, path.relative_to(run.path).as_posix()))
     except OSError as error:
         dangling = entry.is_symlink() and isinstance(error, FileNotFoundError)
-        walk.skip(path, "dangling link" if dangling else f"cannot be opened ({error.strerror})")
+        reason = "dangling link" if dangling else f"cannot be opened ({error.strerror})"
+        walk.skip(path, reason, unread=not entry.is_symlink())
 
 
-def _joins(folder: Path, run: Path, siblings: list[os.DirEntry[str]]) -> bool:
+def _joins(folder: Path, siblings: list[os.DirEntry[str]]) -> bool:
     """Whether a folder's files belong to the run that the folder above belongs to."""
     name, parent = folder.name, folder.parent
-    if any(_closes(above) for above in (parent, *parent.parents) if above != run and above.is_relative_to(run)):
-        return True
     if _RANK_FOLDER.match(name) or _closes(folder) or name in ("wandb", "checkpoints", _HYDRA):
         return True
     if name.lower() in _SPLIT_FOLDERS:
@@ -323,7 +329,7 @@ def _candidate(folder: _Folder, walk: _Walk) -> Candidate | None:
     if not sources and not folder.checkpoints:
         return None
     checkpoints = tuple(sorted(set(folder.checkpoints), key=lambda checkpoint: checkpoint.step))
-    return Candidate(_text(folder.name), folder.path, sources, checkpoints)
+    return Candidate(as_text(folder.name), folder.path, sources, checkpoints)
 
 
 def _claimed(files: Iterable[tuple[Path, str]], folder: _Folder, walk: _Walk) -> tuple[SourceFile, ...]:
@@ -346,18 +352,18 @@ def _claim(path: Path, label: str, walk: _Walk, given: bool) -> SourceFile | Non
     try:
         head = replace(read_head(path), options=walk.options)
     except OSError as error:
-        walk.skip(path, f"cannot be opened ({error.strerror or error})")
+        walk.skip(path, f"cannot be opened ({error.strerror or error})", unread=True)
         return None
     if head.size == 0:
         walk.skip(path, "empty file")
         return None
     claims = sorted(_claims(head), key=lambda claim: -claim[0])
     if not claims:
-        walk.skip(path, _guess(head))
+        walk.skip(path, _guess(head), unread=not head.data)
         return None
     confidence, importer = claims[0]
     near = tuple(other.FORMAT for claim, other in claims[1:] if confidence - claim < _NEAR)
-    return SourceFile(path, _text(label), importer.FORMAT, confidence, near)
+    return SourceFile(path, as_text(label), importer.FORMAT, confidence, near)
 
 
 def _is_wandb(folder: Path) -> bool:
@@ -381,7 +387,7 @@ def _guess(head: Head) -> str:
         return "compressed file that cannot be read"
     if columns := columns_of(head):
         more = f" and {len(columns) - _COLUMNS_NAMED} more" if len(columns) > _COLUMNS_NAMED else ""
-        shown = ", ".join(_text(name) for name in columns[:_COLUMNS_NAMED])
+        shown = ", ".join(as_text(name) for name in columns[:_COLUMNS_NAMED])
         return f"table without recognisable metrics (columns {shown}{more}); {_SAY_WHAT_THEY_ARE}"
     if b"\x00" in text_head(data)[:4096]:
         return "binary file of no known log format"
@@ -391,11 +397,6 @@ def _guess(head: Head) -> str:
     if text.count(",") > 3 * text.count("\n"):
         return "table without recognisable metrics"
     return "text without recognisable metrics; lines such as `step 10 loss 2.31` are read"
-
-
-def _text(name: str) -> str:
-    """A file's name as text that can be written out; bytes that are not UTF-8 are shown as escapes."""
-    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:

@@ -71,7 +71,7 @@ class Decision:
 def judge(results: Sequence[RunResult], policy: Policy, settings: Settings, unread: Sequence[Skipped] = ()) -> Decision:
     """Hold every run against the policy; `settings` says which kinds are selected and ignored.
 
-    `unread`: files given by name in which there was nothing to look at.
+    `unread`: what may hold a run and could not be looked at, and paths given by name that hold none.
     """
     blind = [Blind(entry.path, entry.reason) for entry in unread]
     blind += [reason for result in results for reason in _blind(result, policy, settings)]
@@ -115,6 +115,9 @@ def _blind(result: RunResult, policy: Policy, settings: Settings) -> Iterator[Bl
         logged = [role for role in STAND_INS if not _not_logged(result, role)]
         instead = "".join(f", or --require {role} to judge the run by it alone" for role in logged[:1])
         yield Blind(result.run, f"no readable loss (--map NAME=train_loss{instead})")
+    for source in result.sources:
+        if failures := [warning.message for warning in source.warnings if warning.kind == "importer-error"]:
+            yield Blind(result.run, f"{source.path} was not read to its end: {failures[0]}")
     for failed in result.errored:
         if settings.wants(failed.detector, _family(failed.detector)):
             yield Blind(result.run, f"detector {failed.detector} failed ({failed.message})")

@@ -351,10 +351,14 @@ class CrossRunFinding:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A file that was looked at and not imported, with the best guess and the reason."""
+    """A file that was looked at and not imported, with the best guess and the reason.
+
+    `unread`: it may hold a run, but could not be looked at; also a path given by name in which there is none.
+    """
 
     path: str
     reason: str
+    unread: bool = False
 
 
 @dataclass(frozen=True, slots=True)

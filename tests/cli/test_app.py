@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from logs import rows, write_jsonl
 from shell import Run
 
 import trainforensics
-from trainforensics import engine
+from trainforensics import cli, engine
 from trainforensics.cli.app import COMMANDS
 
 
@@ -159,3 +161,58 @@ def test_a_reader_that_hangs_up(logs: Path, tmp_path: Path) -> None:
 def test_a_short_option_gives_the_help_too(run: Run, command: tuple[str, ...]) -> None:
     assert run(*command, "-h") == run(*command, "--help")
     assert run(*command, "-h")[0] == 0
+
+
+def test_an_interruption_while_the_command_line_loads(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Interrupted(MetaPathFinder):
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "trainforensics.cli.app":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "trainforensics.cli.app")
+    monkeypatch.setattr(sys, "meta_path", [Interrupted(), *sys.meta_path])
+    with pytest.raises(SystemExit, match="130"):
+        cli.main()
+    assert capsys.readouterr().err == "trainforensics: interrupted\n"
+
+
+def test_a_full_disk_is_no_fault_of_ours(run: Run, logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_bytes", fail)
+    code, _, err = run("analyze", logs, "--out", tmp_path / "out", "--no-plots")
+    assert code == 2
+    assert err == (
+        "trainforensics: the results could not be written: [Errno 28] No space left on device; "
+        "make room, or give another folder with --out\n"
+    )
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device without room")
+@pytest.mark.parametrize("arguments", [["--version"], ["explain"]])
+def test_results_for_which_stdout_has_no_room(arguments: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-m", "trainforensics.cli.app", *arguments]
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert ended.returncode == 2
+    assert b"could not be written" in ended.stderr
+
+
+@pytest.mark.parametrize("command", ["analyze", "gate", "blame", "report"])
+def test_an_empty_path_is_not_the_current_folder(run: Run, command: str) -> None:
+    code, _, err = run(command, "", *(["--step", "1"] if command == "blame" else []))
+    assert (code, "a path is empty" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "text", [f"map = {'[' * 5000}", f"map = {'{a=' * 5000}", f"jobs = {'9' * 5000}", 'out = "a\\u0000b"']
+)
+def test_a_configuration_that_cannot_be_used_is_a_usage_error(run: Run, logs: Path, tmp_path: Path, text: str) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text(text)
+    code, _, err = run("analyze", logs, "--config", file)
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert str(file) in err

@@ -165,3 +165,9 @@ def test_an_analysis_of_other_logs_with_the_same_name_is_not_pointed_to(run: Run
     run("analyze", tmp_path / "one" / "run", "--out", out, "--no-plots")
     assert "known incident" not in run("blame", tmp_path / "two" / "run", "--step", 1200, "--out", out)[1]
     assert "known incident" in run("blame", tmp_path / "one" / "run", "--step", 1200, "--out", out)[1]
+
+
+def test_a_window_that_is_none_or_longer_than_any_run(run: Run, log: Path, tmp_path: Path) -> None:
+    assert run("blame", log, "--step", "103", "--window", "-1", "--out", tmp_path / "out")[0] == 2
+    code, stdout, _ = run("blame", log, "--step", "3", "--window", "9" * 25, "--out", tmp_path / "out")
+    assert (code, stdout.splitlines()[0]) == (0, "steps 0 - 3 (logged)")

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from factories import make_curve, make_signals
 
 from trainforensics.compare.continuation import broken_borders
-from trainforensics.model import Finding
+from trainforensics.model import Checkpoint, Event, Finding
 from trainforensics.signals import Signals
 from trainforensics.signals.curve import Floats, Ints
 
@@ -72,3 +73,54 @@ def test_steps_that_begin_again_while_epochs_go_on(on: float, told: bool) -> Non
     first = run("x/a", STEP[:200], course()[:200], epoch=epochs)
     second = run("x/b", STEP[:200], course(1)[200:], epoch=on + epochs)
     assert [(name, f.kind) for name, f in borders(first, second)] == [("x/b", "import-integrity")] * told
+
+
+def stranger(name: str = "x/b", begin: int = 120, **said: Any) -> Signals:
+    """A run of another level and with noise of its own that logs late, and what it says of where it comes from."""
+    level = 4 - 2 * (np.arange(N) / N)[begin:]
+    late = run(name, STEP[begin:], level + np.random.default_rng(9).normal(0, 0.1, N - begin))
+    return replace(late, **said)
+
+
+def test_a_neighbour_that_logs_late_is_no_child() -> None:
+    whole = run("x/a", STEP, course())
+    assert not borders(whole, stranger())
+    assert not borders(run("x/a", STEP[:200], course()[:200]), stranger())
+    assert not borders(run("x/version_0", STEP, course()), stranger("x/version_1"))
+
+
+@pytest.mark.parametrize(
+    "child",
+    [
+        stranger("x/a_resumed"),
+        stranger(config={"trainer": {"ckpt_path": "a/step=1200.ckpt"}}),
+        stranger(events=(Event("checkpoint-loaded", text="loaded a/step_1200.pt"),)),
+    ],
+    ids=["name", "setting", "message"],
+)
+def test_what_says_that_a_run_goes_on_from_another(child: Signals) -> None:
+    (found,) = borders(run("x/a", STEP, course()), child)
+    assert found[0] == child.run
+
+
+def test_a_checkpoint_of_the_other_and_a_later_number_say_so() -> None:
+    saved = replace(run("x/a", STEP, course()), checkpoints=(Checkpoint(1200, "step_1200.pt"),))
+    assert len(borders(saved, stranger())) == 1
+    assert not borders(replace(saved, checkpoints=(Checkpoint(1000, "step_1000.pt"),)), stranger())
+    assert len(borders(run("x/version_0", STEP[:200], course()[:200]), stranger("x/version_1"))) == 1
+
+
+@pytest.mark.parametrize("unset", [{"resume": False}, {"ckpt_path": None}, {"init_from": "scratch"}])
+def test_a_setting_that_is_not_set_says_nothing(unset: dict[str, Any]) -> None:
+    assert not borders(run("x/a", STEP, course()), stranger(config=unset))
+
+
+def test_a_loss_that_comes_back_to_the_course_of_the_other() -> None:
+    bump = 0.8 * np.exp(-np.arange(280) / 10)
+    assert len(borders(run("x/a", STEP, course()), run("x/b", STEP[120:], course(1)[120:] + bump))) == 1
+
+
+def test_joining_one_of_several_is_enough() -> None:
+    child = run("x/resumed", STEP[200:], course(1)[200:])
+    assert len(borders(run("x/a", STEP[:200], course()[:200] + 1), child)) == 1
+    assert not borders(run("x/a", STEP[:200], course()[:200] + 1), run("x/c", STEP[:200], course(2)[:200]), child)

@@ -13,6 +13,7 @@ import trainforensics
 from trainforensics import engine
 from trainforensics.config import Settings
 from trainforensics.errors import CannotJudgeError, UsageError
+from trainforensics.store import writer
 
 
 @pytest.fixture
@@ -239,6 +240,24 @@ def test_a_run_that_fails_leaves_the_others_alone(
     assert (first.verdict, [e.message for e in first.errored]) == (verdict, ["RuntimeError: boom"])
     assert (second.verdict, second.errored) == ("stable", ())
     assert json.loads((out.out / "runs/a/result.json").read_text())["errored"]
+
+
+def test_a_run_that_cannot_be_imported_leaves_the_others_alone(
+    tmp_path: Path, out: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        log(tmp_path / "runs" / name)
+    real = writer.assemble
+
+    def fail(name: str, staged: Any) -> Any:
+        if name == "runs/a":
+            raise RuntimeError("boom")
+        return real(name, staged)
+
+    monkeypatch.setattr(writer, "assemble", fail)
+    analysed = engine.analyze([tmp_path / "runs"], out)
+    assert [run.run for run in analysed.runs] == ["runs/b"]
+    assert [entry.reason for entry in analysed.unread] == ["could not be imported (RuntimeError: boom)"]
 
 
 def test_names_that_are_not_recognised_are_noted(tmp_path: Path, out: Settings) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -58,3 +59,41 @@ def test_an_unreadable_configuration_is_said_to_be(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text('{"lr": ')
     assert [w.kind for w in read(runconfig, path).warnings] == ["damaged-file"]
+
+
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n" for before, name in itertools.pairwise("abcdefgh")
+)
+MERGED = "a: &a {k: 1}\n" + "".join(
+    f"{name}: &{name} {{<<: [{', '.join([f'*{before}'] * 10)}]}}\n" for before, name in itertools.pairwise("abcdefgh")
+)
+
+
+@pytest.mark.parametrize("text", [BOMB, MERGED, "lr: &a [*a]\n", f"a: &a {'x' * 2000}\nb: [{'*a, ' * 100}]\n"])
+def test_aliases_that_write_out_to_very_much_are_not_followed(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    found = read(runconfig, path)
+    assert not found.config
+    assert "aliases" in found.warnings[0].message
+
+
+def test_ordinary_aliases_are_followed(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("base: &base {lr: 0.1, wd: 0.2}\nhead:\n  <<: *base\n  lr: 0.5\ntail: *base\n")
+    assert read(runconfig, path).config == {
+        "base.lr": 0.1, "base.wd": 0.2, "head.lr": 0.5, "head.wd": 0.2, "tail.lr": 0.1, "tail.wd": 0.2
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["config.json", "config.yaml", "args.json"])
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 990 + "1" + "}" * 990])
+def test_a_configuration_beside_a_log_that_is_nested_too_deeply_costs_no_metrics(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    log = tmp_path / "m.jsonl"
+    log.write_text("".join(f'{{"loss": {3 - i / 10}}}\n' for i in range(10)))
+    found = read(jsonlines, log)
+    assert not found.warnings
+    assert found.series["loss"].number_steps == list(range(1, 11))

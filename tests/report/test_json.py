@@ -132,6 +132,16 @@ def test_load_names_the_result_that_is_gone(tmp_path: Path) -> None:
         load(tmp_path)
 
 
+@pytest.mark.parametrize("place", ["../../etc/passwd", "/etc/passwd", "a/../../b/result.json"])
+def test_a_result_outside_the_folder_of_its_index_is_not_read(tmp_path: Path, place: str) -> None:
+    out = save(tmp_path / "out", make_run(run="a"))
+    index = json.loads((out / "result.json").read_text())
+    index["runs"][0]["result"] = place
+    (out / "result.json").write_text(json.dumps(index))
+    with pytest.raises(UsageError, match="outside its folder"):
+        load(out)
+
+
 def test_logs_are_told_from_saved_results(tmp_path: Path) -> None:
     out = save_folder(tmp_path / "out")
     (tmp_path / "trainer_state.json").write_text('{"log_history": []}')

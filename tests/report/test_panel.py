@@ -93,3 +93,13 @@ def test_what_leads_up_to_the_points_in_focus_is_not_cut() -> None:
     value = np.linspace(2.26, 1.93, 10)
     view = panel.limits(value, focus=np.arange(10) >= 5)
     assert view.high > value.max()
+
+
+@pytest.mark.parametrize("scale", ["auto", "linear", "log2"])
+@pytest.mark.parametrize(
+    "value", [[1.7e308, -1.7e308], [1.7e308, 5e-324], [5e-324, 1e-300], [1e-320, 1e-320], [1.0, 1.7e308], [1.7e308] * 2]
+)
+def test_numbers_at_the_edge_of_their_range_are_drawn(value: list[float], scale: str) -> None:
+    figure = Figure()
+    panel.draw(figure.add_subplot(), make_curve(value * 60), "black", "loss", scale=scale)
+    FigureCanvasAgg(figure).draw()

@@ -256,3 +256,8 @@ def test_text_that_looks_like_mathematics_is_drawn_as_it_is(tmp_path: Path) -> N
 
 def test_pyplot_is_not_loaded() -> None:
     assert "matplotlib.pyplot" not in sys.modules
+
+
+def test_names_that_the_font_cannot_show_are_drawn_without_a_warning(tmp_path: Path) -> None:
+    run = replace(burst(), run="r\u65e5\u672c\u8a9e\x1b[31m\U0001f600")
+    assert plots.draw(run, signals(), tmp_path)

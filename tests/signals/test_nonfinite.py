@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from factories import make_curve, make_signals
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,3 +58,25 @@ def test_losses_that_never_were_a_number() -> None:
     ]
     (episode,) = nonfinite(make_signals(parts))
     assert (episode.kind, episode.onsets) == ("nan-onset", (1,))
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+@pytest.mark.parametrize("cut", [100, 120, 150, 190])
+def test_where_a_file_ends_within_the_bad_end_moves_no_onset(cut: int, hidden: bool) -> None:
+    loss, norm = 2 + 0.1 * np.sin(np.arange(200) * 1.7), 1 + 0.1 * np.cos(np.arange(200) * 1.3)
+    loss[100:], norm[100:] = (0.0 if hidden else np.nan), 1.0 if hidden else np.nan
+    segment = (np.arange(200) >= cut).astype(int)
+    curves = [
+        make_curve(loss, segment=segment),
+        make_curve(norm, "grad_norm", segment=segment, series_id=1),
+    ]
+    (episode,) = nonfinite(make_signals(curves))
+    assert (episode.kind, episode.onsets, episode.end) == ("nan-onset", (101,), None)
+
+
+def test_a_life_that_begins_sound_leaves_the_one_before_behind() -> None:
+    loss = 2 + 0.1 * np.sin(np.arange(200) * 1.7)
+    loss[90:100] = loss[110:] = np.nan
+    curve = make_curve(loss, segment=(np.arange(200) >= 100).astype(int))
+    lost, onset = nonfinite(make_signals([curve]))
+    assert (lost.onsets, lost.recovery, onset.onsets) == ((91,), "recovered", (111,))

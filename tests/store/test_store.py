@@ -56,6 +56,15 @@ def test_a_reprinted_line_counts_once_also_across_chunks(tmp_path: Path) -> None
     assert np.concatenate([b["step"] for b in made.spool.blocks()]).tolist() == [1, 2, 2, 3]
 
 
+def test_names_that_no_encoding_holds_are_written_as_escapes(tmp_path: Path) -> None:
+    log = tmp_path / "run" / "state.json"
+    log.parent.mkdir()
+    history = ",".join(f'{{"step": {i}, "loss": {3 - i / 100}, "\\ud800": {i}}}' for i in range(40))
+    log.write_text(f"[{history}]")
+    (run,) = imported(tmp_path / "store", tmp_path / "run").values()
+    assert [stored.series.name for stored in run.series] == ["loss", "\\ud800"]
+
+
 def test_what_came_before_a_failure_is_kept(tmp_path: Path) -> None:
     made = staged(tmp_path, points("loss", [1, 2], [3.0, 2.0]), Event("restart"), Config({"lr": 1}), fail=True)
     assert made.points == 2

@@ -100,7 +100,8 @@ def at_step(
     manifest = find_manifest(signals, batches)
     grid = log_grid(signals)
     _check_step(step, grid, manifest)
-    span = core_window(step, grid) if window is None else Window(step - max(1, window), step)
+    first = min(step, 0)  # no step counts below it
+    span = core_window(step, grid) if window is None else Window(max(step - max(1, window), first - 1), step)
     if not isinstance(manifest, Manifest):
         return Blame((span.after + 1, span.upto), None, note=f"{manifest}; {WHAT_TO_LOG}")
     move = first_mover(signals, span.after, span.upto) if rank is None else None

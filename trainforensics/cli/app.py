@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from trainforensics import __version__
-from trainforensics.errors import EXIT_INTERNAL, EXIT_OK, EXIT_USAGE, TrainforensicsError
+from trainforensics.errors import EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, TrainforensicsError, is_full
 
 # Command -> module of this package; the function there has the module's name.
 COMMANDS = {
@@ -22,7 +22,6 @@ COMMANDS = {
     "explain": "explain",
     "import": "import_",
 }
-EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
 
@@ -66,7 +65,7 @@ def main() -> None:
         code = _hang_up()
     except OSError as error:
         _say(f"the results could not be written to stdout: {error}")
-        code = _hang_up() and EXIT_INTERNAL
+        code = _hang_up() and EXIT_USAGE
     sys.exit(code)
 
 
@@ -97,6 +96,9 @@ def _run() -> int:
     except (BrokenPipeError, SystemExit):  # the latter is how typer answers a broken pipe, with code 1
         return _hang_up()
     except BaseException as error:  # a panic of a library written in Rust is no Exception
+        if isinstance(error.__cause__, KeyboardInterrupt):  # while a class was made, as a module loads
+            _say("interrupted")
+            return EXIT_INTERRUPTED
         return _unexpected(error)
 
 
@@ -106,6 +108,10 @@ def _unexpected(error: BaseException) -> int:
         return EXIT_USAGE
     if os.environ.get("TRAINFORENSICS_DEBUG"):
         raise error
+    if is_full(error):
+        _say(f"the results could not be written: {error}; make room, or give another folder with --out")
+        _hang_up()  # what is left to print may be what did not fit
+        return EXIT_USAGE
     _say(f"internal error: {type(error).__name__}: {error} (set TRAINFORENSICS_DEBUG=1 for the traceback)")
     return EXIT_INTERNAL
 

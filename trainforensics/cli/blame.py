@@ -21,12 +21,19 @@ class Form(StrEnum):
 
 RunPath = Annotated[
     Path,
-    typer.Argument(metavar="PATH", help="Logs of one run, its result.json or --out folder.", show_default=False),
+    typer.Argument(
+        parser=options.path,
+        metavar="PATH",
+        help="Logs of one run, its result.json or --out folder.",
+        show_default=False,
+    ),
 ]
 Step = Annotated[int, typer.Option("--step", metavar="N", help="The step in question.", show_default=False)]
 WindowSize = Annotated[
     int | None,
-    typer.Option("--window", metavar="K", help="Steps back from it (to the point logged before).", show_default=False),
+    typer.Option(
+        "--window", min=1, metavar="K", help="Steps back from it (to the point logged before).", show_default=False
+    ),
 ]
 Rank = Annotated[int | None, typer.Option("--rank", metavar="R", help="Only this rank's batches.", show_default=False)]
 

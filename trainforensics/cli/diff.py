@@ -22,9 +22,16 @@ class Form(StrEnum):
 
 RunA = Annotated[
     Path,
-    typer.Argument(metavar="RUN_A", help="Logs of one run, its result.json or --out folder.", show_default=False),
+    typer.Argument(
+        parser=options.path,
+        metavar="RUN_A",
+        help="Logs of one run, its result.json or --out folder.",
+        show_default=False,
+    ),
 ]
-RunB = Annotated[Path, typer.Argument(metavar="RUN_B", help="The run to hold against it.", show_default=False)]
+RunB = Annotated[
+    Path, typer.Argument(parser=options.path, metavar="RUN_B", help="The run to hold against it.", show_default=False)
+]
 
 
 def diff(

@@ -90,7 +90,7 @@ def _print(decision: Decision, results: Sequence[RunResult], policy: Policy, qui
         judged = {result.run for result in results}
         unjudged, unread = len(names & judged), len(names - judged)
         parts = [f"could not judge {unjudged} of {runs}"] if unjudged or not unread else []
-        parts += [f"could not read {plural(unread, 'file')}"] if unread and any(names - judged) else []
+        parts += [f"could not read {plural(unread, 'path')}"] if unread and any(names - judged) else []
         parts += [f"{count} in {failed} of {runs}"] if failed else []
         print(f"gate: {'; '.join(parts)}")
     elif decision.violations:

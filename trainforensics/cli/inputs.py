@@ -37,7 +37,7 @@ def saved_results(path: Path) -> tuple[Index | None, tuple[RunResult, ...], Path
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Results to hold against a policy, files given by name that added nothing, and remarks for the user."""
+    """Results to hold against a policy, what could not be looked at, and remarks for the user."""
 
     results: tuple[RunResult, ...]
     unread: tuple[Skipped, ...] = ()
@@ -50,13 +50,15 @@ def results_of(paths: Sequence[Path], settings: Settings, progress: Progress | N
 
     saved = [path for path in paths if json.is_saved_result(path)]
     logs = [path for path in paths if path not in saved]
-    results = tuple(result for path in saved for result in saved_results(path)[1])
+    known = [saved_results(path) for path in saved]
+    results = tuple(result for _, judged, _ in known for result in judged)
+    unread = tuple(entry for index, _, _ in known if index is not None for entry in index.skipped if entry.unread)
     if not logs:
-        return Judged(results)
+        return Judged(results, unread)
     from trainforensics import engine  # noqa: PLC0415  (heavy; a saved result needs none of it)
 
     found = engine.analyze(logs, settings, progress)
-    return Judged((*results, *found.runs), found.unread, found.notes)
+    return Judged((*results, *found.runs), (*unread, *found.unread), found.notes)
 
 
 def stored_run(path: Path, settings: Settings, progress: Progress | None) -> StoredRun:

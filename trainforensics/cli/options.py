@@ -28,12 +28,25 @@ class Color(StrEnum):
     NEVER = "never"
 
 
+def path(text: str) -> Path:
+    """A path of the command line; the empty one, as an unset variable leaves it, is not taken for the current folder.
+
+    Raises ValueError, which the parser turns into a usage error.
+    """
+    if not text:
+        raise ValueError("a path is empty; give . for the current folder")
+    return Path(text)
+
+
 Paths = Annotated[
-    list[Path], typer.Argument(metavar="PATH", help="Logs: folders to search, or files.", show_default=False)
+    list[Path],
+    typer.Argument(parser=path, metavar="PATH", help="Logs: folders to search, or files.", show_default=False),
 ]
 Out = Annotated[
     Path | None,
-    typer.Option("--out", "-o", metavar="DIR", help="Where results go (trainforensics-out/).", show_default=False),
+    typer.Option(
+        "--out", "-o", parser=path, metavar="DIR", help="Where results go (trainforensics-out/).", show_default=False
+    ),
 ]
 Select = Annotated[
     list[str] | None,
@@ -51,7 +64,13 @@ Map = Annotated[
 ]
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", help="Configuration instead of trainforensics.toml.", show_default=False),
+    typer.Option(
+        "--config",
+        parser=path,
+        metavar="FILE",
+        help="Configuration instead of trainforensics.toml.",
+        show_default=False,
+    ),
 ]
 Jobs = Annotated[
     int | None,

@@ -11,7 +11,8 @@ from trainforensics.cli import inputs, options, output
 from trainforensics.cli.output import Form, Format
 
 ResultPath = Annotated[
-    Path, typer.Argument(metavar="RESULT", help="A result.json or an --out folder.", show_default=False)
+    Path,
+    typer.Argument(parser=options.path, metavar="RESULT", help="A result.json or an --out folder.", show_default=False),
 ]
 
 

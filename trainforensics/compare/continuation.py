@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from trainforensics.compare.lineage import is_continued
 from trainforensics.detectors.base import Params
 from trainforensics.detectors.generalisation import val_jump
 from trainforensics.detectors.resume import resume_discontinuity
@@ -20,18 +21,23 @@ from trainforensics.signals import Curve, Signals
 from trainforensics.signals.load import join_lives
 
 FEWEST_BEFORE, FEWEST_SINCE = 8, 3  # points of the loss in the run that is continued, and in the one that goes on
-GAP = 3  # logged points between the end of the one and the begin of the other
 NEAR = 3  # evaluations after the border to which a change of validation belongs
 
 
 def broken_borders(neighbours: Sequence[tuple[str, str]], runs: Mapping[str, Signals]) -> Iterator[tuple[str, Finding]]:
-    """Runs that do not join the one they continue. A run that several others start from is a fork, not a resume."""
+    """Runs that do not join the one they continue. A run that several others start from is a fork, not a resume.
+
+    Of several runs that one may continue, joining any is enough.
+    """
     ordered = [_in_order(runs[a], runs[b]) for a, b in neighbours]
     pairs = [pair for pair in ordered if _continues(*pair)]
     starts = Counter(earlier.run for earlier, _ in pairs)
+    judged: dict[str, list[Finding | None]] = {}
     for earlier, later in pairs:
-        if starts[earlier.run] == 1 and (finding := _judge(earlier, later)) is not None:
-            yield later.run, finding
+        judged.setdefault(later.run, []).append(_judge(earlier, later) if starts[earlier.run] == 1 else None)
+    for run, (first, *others) in judged.items():
+        if first is not None and None not in others:
+            yield run, first
     for a, b in neighbours:
         for earlier, later in ((runs[a], runs[b]), (runs[b], runs[a])):
             if (anew := _counted_anew(earlier, later)) is not None:
@@ -48,13 +54,11 @@ def _loss(run: Signals) -> Curve | None:
 
 
 def _continues(earlier: Signals, later: Signals) -> bool:
-    """Whether a run's first step lies within the other's, or right behind it, and not at its beginning."""
+    """Whether a run goes on from the other, and not from its beginning."""
     old, new = _loss(earlier), _loss(later)
     if old is None or new is None or len(new) < FEWEST_SINCE or len(old) < FEWEST_BEFORE:
         return False
-    border = int(new.step[0])
-    behind = int(old.step[-1]) + GAP * max(old.cadence, new.cadence)
-    return int(old.step[FEWEST_BEFORE - 1]) < border <= behind
+    return int(old.step[FEWEST_BEFORE - 1]) < int(new.step[0]) and is_continued(earlier, later, old, new)
 
 
 def _counted_anew(earlier: Signals, later: Signals) -> Finding | None:

@@ -13,10 +13,10 @@ from typing import TypeVar
 from trainforensics import __version__, blame, registry, roles
 from trainforensics.config import Settings
 from trainforensics.discovery import Candidate, discover, manifests_above
-from trainforensics.engine import output
+from trainforensics.engine import output, unread
 from trainforensics.engine.judge import judge, unjudged
 from trainforensics.engine.output import STORE
-from trainforensics.errors import CannotJudgeError
+from trainforensics.errors import CannotJudgeError, is_full
 from trainforensics.model import CrossRunFinding, DetectorError, Index, RunResult, Skipped
 from trainforensics.report import mapping
 from trainforensics.report.text import one_line, plural
@@ -40,8 +40,8 @@ R = TypeVar("R")
 class Result:
     """What one analysis found: the index, the result of each run analysed now, and remarks for the user.
 
-    `everything`: the results of all runs in the index, those kept from an earlier analysis included. `unread`: files
-    given by name that added nothing.
+    `everything`: the results of all runs in the index, those kept from an earlier analysis included. `unread`: what
+    may hold a run and could not be looked at, and paths given by name that hold none.
     """
 
     index: Index
@@ -91,25 +91,19 @@ def _analyze(given: Sequence[Path], imported: ImportResult, settings: Settings, 
     index = Index(tool, tuple(map(output.entry, everything)), cross, STORE, imported.skipped)
     output.write_index(settings.out, index, everything)
     older = [f"{plural(len(earlier.kept), 'older run')} kept in {settings.out}"] if earlier.kept else []
-    unread = _unread(given, imported.skipped)
+    gaps = tuple(entry for entry in imported.skipped if entry.unread)
     names = {name for folder in imported.runs for name in _names_of(StoredRun(folders[folder]))}
     notes = (
         *imported.notes,
-        *(f"{entry.path}: not read: {one_line(entry.reason)}" for entry in unread[:_NOTED]),
-        *([f"and {len(unread) - _NOTED} more files not read"] if len(unread) > _NOTED else []),
+        *(f"{entry.path}: not read: {one_line(entry.reason)}" for entry in gaps[:_NOTED]),
+        *([f"and {len(gaps) - _NOTED} more not read"] if len(gaps) > _NOTED else []),
         *mapping.unmatched(settings.map, names),
         *_failures(results),
         *earlier.notes,
         *older,
         *mapping.hints(results),
     )
-    return Result(index, tuple(results), tuple(everything), settings.out, notes, unread)
-
-
-def _unread(given: Iterable[Path], skipped: Iterable[Skipped]) -> tuple[Skipped, ...]:
-    """Files given by name that could not be read or say nothing that is used; copies of others are none of them."""
-    named = {one_line(str(path)) for path in given if path.is_file()}
-    return tuple(e for e in skipped if one_line(e.path) in named and not e.reason.startswith("repeats "))
+    return Result(index, tuple(results), tuple(everything), settings.out, notes, gaps)
 
 
 def _names_of(run: StoredRun) -> Iterator[str]:
@@ -160,7 +154,7 @@ def _import(paths: Sequence[Path], settings: Settings, progress: Progress | None
     skipped = (*found.skipped, *imported.skipped)
     if not imported.runs:
         raise CannotJudgeError("\n".join((*notes, _nothing(paths, skipped))))
-    return ImportResult(imported.runs, skipped, store, notes)
+    return ImportResult(imported.runs, unread.marked(paths, found.candidates, skipped), store, notes)
 
 
 def _size(candidate: Candidate) -> int:
@@ -233,6 +227,8 @@ def _judge_and_write(task: tuple[Path, Settings]) -> RunResult:
     try:
         output.write_run(settings.out, result, signals, run.logs, plots=settings.plots)
     except Exception as error:
+        if is_full(error):
+            raise
         result = replace(result, errored=(*result.errored, _failure("report", error)))
         with suppress(OSError):  # the error above says it
             output.write_result(settings.out, result)

@@ -27,6 +27,7 @@ HEAD_BYTES = 64 * 1024
 VALUE, NULL, EMPTY, STRING = 0, 1, 2, 3
 NO_TIME = np.iinfo(np.int64).min  # a wall time that was not logged
 NAIVE_TIME = "naive-time"  # kind of the warning by which an importer says that wall times state no zone
+DAMAGE = frozenset({"corrupt", "damaged-file", "damaged-archive", "importer-error"})  # warnings: something is not read
 STATES = ("value", "null", "empty", "string")
 
 GZIP_MAGIC, ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -127,6 +128,11 @@ class Importer(Protocol):
     def read(self, source: Source) -> Iterator[Record]:
         """Stream the file's records in bounded memory."""
         ...
+
+
+def as_text(name: str) -> str:
+    """A name as text that can be written out; what no encoding holds (stray bytes, lone surrogates) becomes escapes."""
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def naive_times(label: str) -> ReadWarning:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from trainforensics.importers import configfile
 from trainforensics.importers.base import Config, Head, Record, Source, open_binary
 from trainforensics.importers.jsonlogs.document import flat_config
 from trainforensics.model import ReadWarning
@@ -44,15 +43,14 @@ def sniff(head: Head) -> float:
     named = _NAMES.match(head.name) is not None
     if len(head.data) < head.size and not head.path.name.endswith((".gz", ".zst")):
         return 0.55 if named else 0.0
-    values = _parse(head.name, head.data)
-    if values is None:
+    try:
+        values = _settings(head.name, head.data)
+        keys = [*(str(key).rsplit(".", 1)[-1] for key in flat_config(values)), *map(str, values)]
+    except (ValueError, RecursionError):
         return 0.0
-    known = sum(bool(_KEYS.match(str(key).rsplit(".", 1)[-1])) for key in flat_config(values)) + sum(
-        bool(_KEYS.match(str(key))) for key in values
-    )
     if named:
         return 0.6
-    return 0.5 if known >= 2 else 0.0
+    return 0.5 if sum(bool(_KEYS.match(key)) for key in keys) >= 2 else 0.0
 
 
 def read(source: Source) -> Iterator[Record]:
@@ -60,48 +58,17 @@ def read(source: Source) -> Iterator[Record]:
     with open_binary(source.path) as stream:
         data = stream.read(_LARGEST)
     name = source.path.name.removesuffix(".gz").removesuffix(".zst")
-    values = _parse(name, data)
-    if values is None:
-        yield ReadWarning("damaged-file", source.label, "no configuration could be read from it")
-        return
-    yield Config(flat_config(values))
-
-
-def _parse(name: str, data: bytes) -> Mapping[str, Any] | None:
-    """The mapping a file holds; a list counts as the value of the file's own name."""
-    text = data.decode("utf-8-sig", "replace")
     try:
-        if name.lower().endswith(".json"):
-            values = json.loads(text)
-        elif name.lower().endswith(".toml"):
-            values = tomllib.loads(text)
-        else:
-            values = _yaml(text)
-    except (ValueError, RecursionError):
-        return None
+        yield Config(flat_config(_settings(name, data)))
+    except (ValueError, RecursionError) as error:
+        yield ReadWarning("damaged-file", source.label, f"no configuration could be read from it ({error})")
+
+
+def _settings(name: str, data: bytes) -> Mapping[str, Any]:
+    """The mapping a file holds; a list counts as the value of the file's own name. Raises ValueError without one."""
+    values = configfile.parse(name, data)
     if isinstance(values, list) and values and all(isinstance(item, Mapping) for item in values):
         return {name.split(".", 1)[0]: values}
-    return values if isinstance(values, Mapping) and values else None
-
-
-def _yaml(text: str) -> Any:
-    import yaml  # noqa: PLC0415  (only for YAML files)
-
-    class Loader(yaml.SafeLoader):
-        """Reads tags of other languages (`!!python/object`) as plain values."""
-
-    Loader.add_multi_constructor("", _plain)
-    try:
-        return yaml.load(text, Loader)
-    except yaml.YAMLError as error:
-        raise ValueError(str(error)) from error
-
-
-def _plain(loader: Any, _suffix: str, node: Any) -> Any:
-    import yaml  # noqa: PLC0415  (only for YAML files)
-
-    if isinstance(node, yaml.MappingNode):
-        return loader.construct_mapping(node, deep=True)
-    if isinstance(node, yaml.SequenceNode):
-        return loader.construct_sequence(node, deep=True)
-    return node.value
+    if not isinstance(values, Mapping) or not values:
+        raise ValueError("no mapping of names to values")
+    return values

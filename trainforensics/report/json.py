@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -80,8 +80,17 @@ def load(path: Path) -> tuple[Index | None, tuple[RunResult, ...]]:
     if "runs" not in document:
         return None, (_load(_run(), document, str(file)),)
     index = _load(_index(), document, str(file))
-    results = tuple(load_run(_read(run), str(run)) for run in (file.parent / entry.result for entry in index.runs))
-    return index, results
+    files = [_inside(file, entry.result) for entry in index.runs]
+    return index, tuple(load_run(_read(run), str(run)) for run in files)
+
+
+def _inside(index: Path, result: str) -> Path:
+    """A result that the index names, which lies below the folder of the index. Raises UsageError where it does not."""
+    if PurePosixPath(result).is_absolute() or ".." in PurePosixPath(result).parts:
+        raise UsageError(
+            f"{index}: names a result outside its folder ({result!r}); analyse the logs again to rebuild it"
+        )
+    return index.parent / result
 
 
 def is_saved_result(path: Path) -> bool:

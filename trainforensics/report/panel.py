@@ -19,6 +19,7 @@ ROOM = 8.0  # widths of the central 96 % of the values that the axis may span be
 FEWEST_IN_FOCUS = 4
 BESIDE_FOCUS = 2  # heights of the points in focus that the others may add above and below
 MARKERS_BELOW = 120
+LARGEST, DECADES = 1e150, 160.0  # what an axis can show with room for its ticks: numbers end at 1.8e308
 NAN_COLOUR = "#D55E00"
 SUPERSEDED_COLOUR = "#999999"
 
@@ -55,7 +56,8 @@ def limits(value: Floats, *, allow_log: bool = True, focus: Bools | None = None)
 
     `focus`, shape (n,), marks the points that matter: the others may add twice their height above and below.
     """
-    log = bool(allow_log and value.min() > 0 and value.max() >= LOG_FROM * value.min())
+    value = np.clip(value, -LARGEST, LARGEST)
+    log = bool(allow_log and value.min() > 1 / LARGEST and value.max() >= LOG_FROM * value.min())
     scaled = np.log10(value) if log else value
     low, high = float(scaled.min()), float(scaled.max())
     bottom, top = (float(q) for q in np.quantile(scaled, (0.02, 0.98)))
@@ -68,7 +70,7 @@ def limits(value: Floats, *, allow_log: bool = True, focus: Bools | None = None)
         low, high = max(low, bottom - room), min(high, top + room)
     margin = 0.06 * (high - low) or 0.06 * abs(high) or 1.0
     low, high = low - margin, high + margin
-    return Limits(10**low, 10**high, log) if log else Limits(low, high, log)
+    return Limits(10 ** max(low, -DECADES), 10 ** min(high, DECADES), log) if log else Limits(low, high, log)
 
 
 def draw(axes: Axes, curve: Curve, colour: str, text: str, *, scale: str = "auto", focus: int | None = None) -> None:
@@ -103,23 +105,24 @@ def _line(axes: Axes, curve: Curve, colour: str, layer: int) -> None:
     piece = np.cumsum(~curve.finite)[curve.finite][kept] + finite.segment[kept]
     breaks = np.flatnonzero(np.diff(piece)) + 1
     x = np.insert(finite.step[kept].astype(float), breaks, np.nan)
-    y = np.insert(finite.value[kept], breaks, np.nan)
+    y = np.insert(np.clip(finite.value[kept], -LARGEST, LARGEST), breaks, np.nan)
     dots = len(kept) < MARKERS_BELOW or len(breaks) > len(kept) / 4  # a lone point has no line to be seen by
     axes.plot(x, y, color=colour, linewidth=0.9, marker="." if dots else "", markersize=3.5, zorder=layer)
 
 
 def _set_limits(axes: Axes, finite: Curve, view: Limits, scale: str) -> None:
-    if scale == "log2" and finite.value.min() > 0:
+    lowest, highest = float(finite.value.min()), float(finite.value.max())
+    if scale == "log2" and 1 / LARGEST < lowest <= highest < LARGEST:
+        axes.set_ylim(lowest / 2, highest * 2)
         axes.set_yscale("log", base=2)
-        axes.set_ylim(finite.value.min() / 2, finite.value.max() * 2)
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"$2^{{{round(math.log2(value))}}}$"))
         return
+    axes.set_ylim(view.low, view.high)  # before the scale, which would look for limits of its own
     if view.log:
         axes.set_yscale("log")
         axes.yaxis.set_minor_formatter(NullFormatter())
     else:
         axes.yaxis.set_major_locator(MaxNLocator(4))
-    axes.set_ylim(view.low, view.high)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(float(value))))
 
 

@@ -6,6 +6,7 @@ Figures are made without the pyplot state machine, whose import alone costs most
 from __future__ import annotations
 
 import textwrap
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +23,7 @@ from trainforensics.kinds import Severity
 from trainforensics.model import Incident, RunResult
 from trainforensics.report import panel
 from trainforensics.report.narrative import TIMELINE, Page, alarms, figure_paths, heading, runs_on, told_effects
-from trainforensics.report.text import capital, label, listing, number
+from trainforensics.report.text import capital, label, listing, number, one_line
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.pace import WALL_TIME, clock_durations
 
@@ -79,7 +80,9 @@ def draw(result: RunResult, signals: Signals, folder: Path) -> dict[str, str]:
     for name, figure in _figures(result, signals, paths):
         target = folder / paths[name]
         target.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(target, format="png", pil_kwargs={"compress_level": 3})
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)  # of names in other scripts: boxes
+            figure.savefig(target, format="png", pil_kwargs={"compress_level": 3})
         drawn[name] = paths[name]
     return drawn
 
@@ -265,7 +268,7 @@ def _sheet(lanes: Sequence[Lane], title: str, result: RunResult) -> tuple[Figure
     figure = Figure(figsize=(WIDTH, PANEL_HEIGHT * len(lanes)), dpi=DPI, facecolor="white")
     axes = [figure.add_subplot(len(lanes), 1, 1)]
     axes += [figure.add_subplot(len(lanes), 1, place, sharex=axes[0]) for place in range(2, len(lanes) + 1)]
-    lines = textwrap.wrap(title, LINE_LENGTH)
+    lines = textwrap.wrap(one_line(title), LINE_LENGTH)
     text = "\n".join(lines if len(lines) <= 2 else [lines[0], _shortened(" ".join(lines[1:]), LINE_LENGTH)])
     figure.text(LEFT, 1.0, text, fontsize=10, fontweight="bold", va="top", parse_math=False)
     for lane, axis in zip(lanes, axes, strict=True):

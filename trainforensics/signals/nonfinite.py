@@ -86,7 +86,7 @@ def _episodes(signals: Signals) -> tuple[Episode, ...]:
     losses = [_bad_loss(signals, curve) for curve in _losses(signals)]
     onset = _onset(signals, losses or _in_its_place(signals))
     found = [onset] if onset else []
-    found += _lost_lives(losses)
+    found += _lost_lives(losses, onset)
     if not onset and (told := _told(signals, losses)):
         found.append(told)
     free = [_without(bad, onset) for bad in losses]
@@ -192,8 +192,13 @@ def _one_of_many(bad: _Bad, start: int) -> bool:
 
 
 def _last_life(bad: _Bad) -> Bools:
-    """The mask with the bad points of earlier process lives taken out: those are over."""
-    return bad.mask & (bad.curve.segment == bad.curve.segment[-1]) if len(bad.curve) else bad.mask
+    """The mask with the bad points of earlier process lives taken out: those are over, unless the next life began
+    bad, as one does that loads what is broken, or that merely goes on in another file."""
+    if not len(bad.curve):
+        return bad.mask
+    begins = np.append(0, np.flatnonzero(np.diff(bad.curve.segment)) + 1)
+    sound = begins[~bad.mask[begins]]
+    return bad.mask & (np.arange(len(bad.mask)) >= (sound[-1] if len(sound) else 0))
 
 
 def _before(curve: Curve, index: int) -> int | None:
@@ -235,12 +240,12 @@ def _went_bad(signals: Signals, spoken: _Bad, loss_step: int) -> list[tuple[Seri
     return found
 
 
-def _lost_lives(losses: list[_Bad]) -> list[Episode]:
-    """Earlier process lives whose loss was bad to their end: the run went back and was started again."""
+def _lost_lives(losses: list[_Bad], onset: Episode | None) -> list[Episode]:
+    """Earlier process lives whose loss was bad to their end, before the `onset`: the run was started again."""
     found: dict[int, Episode] = {}
     for bad in losses:
         ends = np.flatnonzero(np.diff(bad.curve.segment))
-        ends = ends[~bad.curve.finite[ends]]
+        ends = ends[~bad.curve.finite[ends] & (onset is None or bad.curve.step[ends] < onset.onsets[0])]
         views = [bad.curve.take(np.arange(end + 1)) for end in ends]
         for view in (*views, *bad.curve.rolled_back()):
             life = int(view.segment[-1])

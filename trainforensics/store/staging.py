@@ -13,6 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from trainforensics.discovery import SourceFile
+from trainforensics.errors import is_full
 from trainforensics.importers.base import (
     EMPTY,
     NAIVE_TIME,
@@ -26,6 +27,7 @@ from trainforensics.importers.base import (
     Points,
     Record,
     Source,
+    as_text,
     inner_label,
 )
 from trainforensics.model import Axis, Event, ReadWarning
@@ -239,6 +241,8 @@ def stage(
                 case _:
                     _add(staged, record)
     except (Exception, pl.exceptions.PanicException) as error:
+        if is_full(error):  # of our own files: the log is only read
+            raise
         staged.warnings.append(
             ReadWarning(
                 "importer-error", source.label, f"the {source.format} importer failed: {error!r}; kept what came before"
@@ -288,7 +292,7 @@ def _add_points(staged: Staged, points: Points) -> None:
     key = (points.run, points.name, points.rank)
     if key not in ids:
         ids[key] = len(staged.series)
-        staged.series.append(SeriesStats(points.name, points.rank, points.run))
+        staged.series.append(SeriesStats(as_text(points.name), points.rank, as_text(points.run)))
     series = staged.series[ids[key]]
     columns = _columns(points)
     fresh = series.fresh(columns["step"], columns["value"])

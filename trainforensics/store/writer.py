@@ -20,13 +20,16 @@ from numpy.typing import NDArray
 
 from trainforensics import registry
 from trainforensics.discovery import Candidate
-from trainforensics.importers.base import NO_TIME
+from trainforensics.errors import is_full
+from trainforensics.importers import indexmap, manifest, runconfig
+from trainforensics.importers.base import DAMAGE, NO_TIME, as_text
 from trainforensics.model import Axis, Checkpoint, Event, Segment, Skipped
 from trainforensics.store import schema
 from trainforensics.store.assembly import Life, Member, Plan, assemble, echoes, wandb_id
 from trainforensics.store.staging import Block, Staged, stage
 
 _STAGING = ".staging-"
+_WITHOUT_METRICS = frozenset({runconfig.FORMAT, manifest.FORMAT, indexmap.FORMAT})
 _WRITERS = 2  # blocks of a source that are encoded at a time
 
 Part = tuple[Candidate, Path, Mapping[str, str]]  # what to read, where to stage it, --map
@@ -51,12 +54,13 @@ class Draft:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drafts:
-    """What one candidate gave: its runs, and everything that was read (the points set free)."""
+    """What one candidate gave: its runs, and everything that was read (the points set free); or why it gave nothing."""
 
     candidate: Candidate
     runs: tuple[Draft, ...]
     staged: tuple[Staged, ...]
     echoes: Mapping[Staged, str]
+    failure: str = ""
 
 
 # Calls `function` with each part, in order; the engine passes one that uses a process pool.
@@ -90,7 +94,19 @@ def remove_abandoned(store: Path) -> None:
 
 
 def import_candidate(part: Part) -> Drafts:
-    """Read the sources of one candidate, decide which runs they are, and write their points."""
+    """Read the sources of one candidate, decide which runs they are, and write their points.
+
+    What fails here, other than writing, costs this candidate alone.
+    """
+    try:
+        return _import_candidate(part)
+    except (Exception, pl.exceptions.PanicException) as error:
+        if isinstance(error, OSError) or is_full(error) or os.environ.get("TRAINFORENSICS_DEBUG"):
+            raise
+        return Drafts(part[0], (), (), {}, f"could not be imported ({type(error).__name__}: {error})")
+
+
+def _import_candidate(part: Part) -> Drafts:
     from trainforensics.store.points import EarlyParts  # noqa: PLC0415  (heavy)
 
     candidate, staging, options = part
@@ -125,13 +141,15 @@ def _lend(drafts: Sequence[Drafts]) -> list[Skipped]:
     runs = [draft for made in drafts for draft in made.runs]
     skipped = []
     for made in drafts:
+        if made.failure:
+            skipped += [Skipped(as_text(str(s.path)), made.failure, unread=True) for s in made.candidate.sources]
         served = [draft.plan for draft in _served(made.candidate, runs)]
         for plan in served:
             plan.checkpoints += made.candidate.checkpoints
         for source in made.staged:
             if source in made.echoes:
                 if not source.is_inner:
-                    skipped.append(Skipped(str(source.source.path), f"repeats {made.echoes[source]}"))
+                    skipped.append(Skipped(as_text(str(source.source.path)), f"repeats {made.echoes[source]}"))
                 continue
             if source.points:
                 continue
@@ -139,7 +157,7 @@ def _lend(drafts: Sequence[Drafts]) -> list[Skipped]:
             for plan in users:
                 plan.context.append(source)
             if not users and not source.is_inner:
-                skipped.append(Skipped(str(source.source.path), _unused(source)))
+                skipped.append(Skipped(as_text(str(source.source.path)), _unused(source), _is_damaged_log(source)))
     return skipped
 
 
@@ -165,6 +183,11 @@ def _served(candidate: Candidate, runs: Sequence[Draft]) -> list[Draft]:
         if near:
             return near
     return []
+
+
+def _is_damaged_log(source: Staged) -> bool:
+    """Whether there may have been metrics in the source, had it not been damaged."""
+    return source.source.format not in _WITHOUT_METRICS and any(w.kind in DAMAGE for w in source.warnings)
 
 
 def _unused(source: Staged) -> str:
@@ -350,7 +373,7 @@ def _event_row(event: Event, staged: Staged) -> dict[str, Any]:
     row["naive_time"] = staged.naive_times
     row["wall_time"] = None if event.wall_time is None else int(event.wall_time * 1e6)
     row["source"] = event.source or staged.source.label
-    row["text"] = event.text.encode("utf-8", "backslashreplace").decode()
+    row["text"] = as_text(event.text)
     return row
 
 

@@ -4,7 +4,6 @@ interval."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from trainforensics.importers import configfile
 from trainforensics.importers.base import EMPTY, NULL, VALUE
 from trainforensics.importers.rows.block import ABSENT, Block, Cells
 from trainforensics.importers.rows.times import find_wall_column
@@ -243,23 +243,13 @@ def logging_interval_beside(path: Path) -> int | None:
         try:
             if not file.is_file() or file.stat().st_size > 1 << 20:
                 continue
-            text = file.read_text("utf-8", "replace")
-            values = json.loads(text) if name.endswith(".json") else _yaml(text)
-        except (OSError, ValueError):
+            values = configfile.parse(name, file.read_bytes())
+            found = logging_interval(values) if isinstance(values, Mapping) else None
+        except (OSError, ValueError, RecursionError):
             continue
-        found = logging_interval(values) if isinstance(values, Mapping) else None
         if found:
             return found
     return None
-
-
-def _yaml(text: str) -> Any:
-    import yaml  # noqa: PLC0415  (only where a YAML file lies beside the log)
-
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(str(error)) from error
 
 
 def _plain(name: str) -> str:

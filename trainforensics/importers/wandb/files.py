@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from trainforensics.importers import configfile
 from trainforensics.importers.base import STRING, VALUE, Config, Head, Points, Record, Source, open_binary
 from trainforensics.model import Axis, ReadWarning
 
@@ -37,15 +38,13 @@ def read(source: Source) -> Iterator[Record]:
 
 
 def _config(content: bytes) -> Iterator[Record]:
-    import yaml  # noqa: PLC0415  (only where such a file lies)
-
     try:
-        loaded = yaml.load(content, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        yield ReadWarning("undecodable", f"line {mark.line + 1}" if mark else "file", "not YAML; configuration lost")
+        loaded = configfile.parse("config.yaml", content)
+    except ValueError as error:
+        yield ReadWarning("undecodable", "file", f"not YAML; configuration lost ({error})")
         return
-    values = {key: _unwrapped(value) for key, value in (loaded or {}).items() if key not in {"wandb_version", "_wandb"}}
+    found = loaded if isinstance(loaded, Mapping) else {}
+    values = {key: _unwrapped(value) for key, value in found.items() if key not in {"wandb_version", "_wandb"}}
     if values:
         yield Config(values)
 
