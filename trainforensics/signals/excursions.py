@@ -26,6 +26,7 @@ MOST_SHARP = 4  # points to a block of what may be a burst of its own in the aft
 LEARNT = 0.05  # of the level in the middle third of the log, by which the last lies lower
 SURGE = 20.0  # times the first value; a warm-up that begins roughly doubles it
 LEAP = 2.0  # no healthy loss ends above twice the values it begins with
+LEAST_SINCE = 5  # points of which none is as good as those
 FIRST_VALUES, MOSTLY, LEFT = 5, 0.25, 3.0  # of a start; share of late values that may lie below; noise widths above it
 SCATTERED, FEWEST_RUNS = 0.1, 3  # share of all points, runs of them in every third
 ABSURD = 1e6  # times the usual size of a loss
@@ -95,7 +96,7 @@ def leap_at_start(values: Floats) -> Excursion | None:
     with: what was loaded is lost. None where it does not."""
     for first in range(1, FIRST_POINTS + 1):
         before, since = values[:first], values[first:]
-        if len(since) < MIN_POINTS or before.min() <= 0:
+        if len(since) < LEAST_SINCE or before.min() <= 0:
             continue
         highest = float(before.max())
         if since.min() <= highest or since[:FIRST_POINTS].min() <= LEAP * highest:
@@ -149,9 +150,20 @@ def surge_at_start(values: Floats) -> Excursion | None:
     )
 
 
-def surge_beyond(values: Floats) -> Excursion | None:
-    """A loss that leaps, from one point to the next, to many times all that it ever was: in a log too short to know its
-    noise as well. None where it does not."""
+def surges_beyond(values: Floats) -> tuple[Excursion, ...]:
+    """Leaps of a loss, from one point to the next, to many times all that it ever was: in a log too short or
+    too noisy to judge them by that. Once it has come back, all that it was begins anew."""
+    found: list[Excursion] = []
+    first = 0
+    while (surge := _surge_beyond(values[first:])) is not None:
+        found.append(surge.later_by(first))
+        if not surge.returned:
+            break
+        first += surge.end
+    return tuple(found)
+
+
+def _surge_beyond(values: Floats) -> Excursion | None:
     if len(values) <= FIRST_VALUES or values.min() <= 0:
         return None
     highest = np.maximum.accumulate(values)[:-1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -61,6 +61,11 @@ class Excursion:
     def widths(self) -> str:
         """The height in noise widths as a sentence says it."""
         return f"{self.z:.0f}" if not BEYOND_COUNT < self.z < np.inf else f"{self.z:.1g}"
+
+    def later_by(self, points: int) -> Excursion:
+        """The same with all indices counted from so many points earlier."""
+        at = {name: getattr(self, name) + points for name in ("onset", "knee", "peak", "half", "end")}
+        return replace(self, **at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +165,14 @@ def _ordinary(height: float, shortly_before: Floats, before: float, skew: float,
     noise is not known yet and the height was risen to already."""
     if not len(shortly_before):
         return False
-    risen = shortly_before[1:][np.diff(shortly_before) > 0]
-    if len(shortly_before) < WINDOW and len(risen) and before + height <= risen.max():
+    risen_to = shortly_before[1:][np.diff(shortly_before) > 0]
+    if len(shortly_before) < WINDOW and len(risen_to) and before + height <= risen_to.max():
         return True
-    storm = robust_sigma(shortly_before) * skew / np.sqrt(scale)
-    return bool(height < ERUPTION * storm and height < TOWERING * (shortly_before.max() - before))
+    storm, highest = robust_sigma(shortly_before), float(shortly_before.max() - before)
+    if len(shortly_before) >= SETTLED:
+        risen = shortly_before - np.minimum.accumulate(shortly_before)  # a fall is no storm
+        storm, highest = min(storm, robust_sigma(risen)), min(highest, float(risen.max()))
+    return height < ERUPTION * storm * skew / np.sqrt(scale) and height < TOWERING * highest
 
 
 def _falls_later(values: Floats, scale: int, half: float) -> bool:
