@@ -302,3 +302,25 @@ def test_a_burst_on_a_steep_descent() -> None:
     assert not excursions(make_curve(value))
     value[10:16] = [32.7, 39.7, 31.0, 24.0, 15.0, 9.0]
     assert [e.onset for e in excursions(make_curve(value))] == [10]
+
+
+@pytest.mark.parametrize(
+    ("left", "falls", "recovery"), [(0.9, 0.0, "unrecovered"), (0.9, 0.6, "partial"), (0.15, 0.0, "partial")]
+)
+def test_what_comes_back_but_in_part_and_stays_there_is_lost(left: float, falls: float, recovery: str) -> None:
+    """`left` of a burst of 2.8 stands above the level before, and falls by a share of it to the end."""
+    value = np.full(140, 2.3)
+    value[80:] = 2.3 + left * (1 - falls * np.arange(60) / 60)
+    value[80:83] = [5.1, 4.4, 3.6]
+    (found,) = excursions(make_curve(value + 0.02 * np.random.default_rng(1).standard_normal(140)))
+    assert (found.onset, found.shape, found.returned, found.recovery) == (80, "burst", True, recovery)
+    if recovery == "unrecovered":
+        assert found.end == 139
+        assert found.after == pytest.approx(2.3 + left, abs=0.02)
+
+
+def test_the_level_before_a_burst_on_a_descent_is_that_of_its_last_points() -> None:
+    value = 2 + 6 * np.exp(-np.arange(100) / 20) + 0.01 * np.random.default_rng(2).standard_normal(100)
+    value[30] += 20
+    (found,) = excursions(make_curve(value))
+    assert found.before == pytest.approx(value[28], abs=0.1)

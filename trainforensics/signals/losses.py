@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from trainforensics.model import Evidence, Finding, NotApplicable, Recovery
+from trainforensics.model import Evidence, Finding, NotApplicable
 from trainforensics.signals.curve import Curve, Floats
 from trainforensics.signals.evaluations import condense, higher_is_better, validation_curves
 from trainforensics.signals.excursions import (
@@ -391,7 +391,7 @@ def finding(signals: Signals, kind: str, event: LossEvent, onset_step: int, conf
         occurrences=(onset_step,),
         segment=int(event.curve.segment[max(event.curve.at(onset_step), 0)]),
         peak_step=event.peak_step,
-        end_step=None if event.lasting and not event.rolled_back else event.end_step,
+        end_step=None if (event.lasting or e.recovery == "unrecovered") and not event.rolled_back else event.end_step,
         recovery=e.recovery,
         evidence=rows,
         precursors=precursors(signals, onset_step),
@@ -424,12 +424,15 @@ def certainty(z: float, corroborated: bool) -> float:
     return round(1 - (doubt / 2 if corroborated else doubt), 3)
 
 
-def settles(recovery: Recovery) -> str:
+def settles(event: LossEvent) -> str:
     """How a sentence says what became of it."""
+    e = event.excursion
+    if e.returned and e.recovery == "unrecovered":
+        return f"it came back in part and stands at {event.late:.4g} to the end"
     return {
         "recovered": "it came back to its trend",
         "partial": "it came back most of the way",
         "unrecovered": "it never came back",
         "diverging": "it never came back, and its last third stands above the third before",
         "ongoing": "the log ends within it",
-    }[recovery]
+    }[e.recovery]

@@ -18,8 +18,10 @@ from trainforensics.signals.trend import WINDOW, moving_median
 MIN_VISIBLE = 2.0  # a rise of less than this many widths of the point-to-point noise is left alone
 FEW_POINTS = 2  # a climb to half its height within this many logged points is sudden
 SETTLED = 8  # points from an onset on before "it does not come back" may be said
+NEAREST = 3  # points before a burst that tell its level on a descent
 MOST = 0.7  # of the points at the top of a smoothed climb must be high themselves: two outliers are no climb
 ERUPTION, TOWERING = 4.0, 2.0  # widths of the noise, heights of the highest, in the 16 points before
+LEFT, FALLING = 0.1, 0.25  # of a height, that is not most of the way back; of what is left, that a third still falls by
 FIRST_POINTS = 3  # at the start of a log have no level before them
 BEYOND_COUNT = 1e6  # noise widths that nobody reads digit by digit
 FOOT = 0.1  # of the height of a burst: what lies below before the jump is its noise
@@ -104,7 +106,10 @@ def measure(series: Pyramid, candidate: Candidate, limit: int, undo: Callable[[A
     returned = course.returned or _falls_later(values[limit:], scale, climb.before + 0.5 * climb.height)
     if climb.sudden and returned and first + climb.onset < FIRST_POINTS:  # a start-up has no level to come back to yet
         return None
-    end = first + course.back(otherwise=limit - 1 - first)
+    recovery = _recovery(returned, course.calm >= 0, values[first + climb.onset : limit], climb, limit == len(values))
+    lost = recovery in ("unrecovered", "diverging")
+    end = limit - 1 if lost else first + course.back(otherwise=limit - 1 - first)
+    after = values[max(first + course.peak, limit - WINDOW * scale) if lost else end :][: WINDOW * scale]
     return Excursion(
         shape="burst" if climb.sudden else "rise",
         onset=first + climb.onset,
@@ -116,8 +121,8 @@ def measure(series: Pyramid, candidate: Candidate, limit: int, undo: Callable[[A
         height=climb.height,
         sigma=ground.sigma,
         before=float(undo(climb.before)),
-        after=float(undo(float(np.median(values[end : end + WINDOW * scale])))),
-        recovery=_recovery(returned, course.calm >= 0, values[first + climb.onset : limit], climb.height),
+        after=float(undo(float(np.median(after)))),
+        recovery=recovery,
         returned=returned,
         scale=scale,
     )
@@ -149,10 +154,16 @@ def _climb(course: Course, onset: int, ground: Ground, shortly_before: Floats, u
         return _Climb(onset, foot + rise, before, height)
     onset += foot
     if len(shortly_before):
-        before = float(np.median(shortly_before))
+        before = _level_before(shortly_before, ground.sigma)
         height = float(smooth[-1]) - before
         onset += _foot(smooth[onset:], before, height)
     return _Climb(onset, rise, before, height)
+
+
+def _level_before(shortly_before: Floats, sigma: float) -> float:
+    """Median of the points shortly before; of the last of them where the series was falling."""
+    level, last = float(np.median(shortly_before)), float(np.median(shortly_before[-NEAREST:]))
+    return last if level - last > sigma else level
 
 
 def _foot(climb: Floats, before: float, height: float) -> int:
@@ -191,14 +202,17 @@ def _knee(climb: Floats, before: float, height: float) -> int:
     return at if length[at] < len(climb) / 5 else 0
 
 
-def _recovery(returned: bool, calm: bool, since: Floats, height: float) -> Recovery:
-    """What became of it; `since` holds the points from the onset on."""
+def _recovery(returned: bool, calm: bool, since: Floats, climb: _Climb, to_the_end: bool) -> Recovery:
+    """What became of it; `since` holds the points from the onset on. What came back but in part, and then stays above
+    the level before as far as the log goes, is lost as well."""
     if calm:
         return "recovered"
-    if returned:
-        return "partial"
-    if len(since) < SETTLED:
-        return "ongoing"
     third = len(since) // 3
-    late, middle = np.median(since[-third:]), np.median(since[third:-third])
-    return "diverging" if late > middle + 0.1 * height else "unrecovered"
+    if len(since) < SETTLED:
+        return "partial" if returned else "ongoing"
+    late, middle = float(np.median(since[-third:])), float(np.median(since[third:-third]))
+    if not returned:
+        return "diverging" if late > middle + 0.1 * climb.height else "unrecovered"
+    left = late - climb.before
+    stays = to_the_end and third >= SETTLED and left > LEFT * climb.height and middle - late < FALLING * left
+    return "unrecovered" if stays else "partial"

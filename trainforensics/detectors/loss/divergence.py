@@ -60,7 +60,7 @@ def _finding(signals: Signals, event: LossEvent) -> Finding:
     running_away = e.recovery == "diverging"
     summary = (
         f"{event.curve.name} left {e.before:.4g} at step {event.knee_step}, reached {event.crest:.4g} and stands at "
-        f"{event.late:.4g}; {settles(e.recovery)}"
+        f"{event.late:.4g}; {settles(event)}"
     )
     severity: Severity = "critical" if running_away else "high"
     report = finding(signals, "divergence", event, event.knee_step, certainty(2 * e.z, True), summary)

@@ -62,8 +62,10 @@ def _finding(signals: Signals, event: LossEvent) -> Finding:
     e = event.excursion
     summary = (
         f"{event.curve.name} climbed from {e.before:.4g} to {event.crest:.4g} over steps "
-        f"{event.onset_step}-{event.peak_step}, {e.widths} noise widths; {settles(e.recovery)}"
+        f"{event.onset_step}-{event.peak_step}, {e.widths} noise widths; {settles(event)}"
     )
     report = finding(signals, "gradual-rise", event, event.onset_step, 0.0, summary)
     confidence = certainty(3 * e.z, bool(report.precursors))  # a climb is many points, each of them evidence
-    return replace(report, confidence=confidence, severity="high" if event.lasting else None)
+    return replace(
+        report, confidence=confidence, severity="high" if event.lasting or e.recovery == "unrecovered" else None
+    )

@@ -79,7 +79,7 @@ def _summary(bursts: list[LossEvent], highest: LossEvent) -> str:
     level = f"{highest.crest:.4g}"
     place = f"to {level} at step {onset}" if top == onset else f"at step {onset}, to {level} at {top}"
     before = f"from a level of {e.before:.4g}"
-    text = f"{highest.curve.name} jumped {before} {place}, {e.widths} noise widths; {settles(e.recovery)}"
+    text = f"{highest.curve.name} jumped {before} {place}, {e.widths} noise widths; {settles(highest)}"
     if len(bursts) == 1:
         return text
     more = f" and {len(bursts) - 6} more" if len(bursts) > 6 else ""
