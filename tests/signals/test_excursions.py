@@ -324,3 +324,10 @@ def test_the_level_before_a_burst_on_a_descent_is_that_of_its_last_points() -> N
     value[30] += 20
     (found,) = excursions(make_curve(value))
     assert found.before == pytest.approx(value[28], abs=0.1)
+
+
+@pytest.mark.parametrize(("stays", "told"), [(0.140, True), (0.105, False)])
+def test_a_leap_from_a_low_that_the_log_has_just_reached(stays: float, told: bool) -> None:
+    values = np.append([3.49, 0.213, 0.215, 0.085, 0.074, 0.074, 0.31, 0.295, 0.268, 0.239], np.full(30, stays))
+    found = leap_at_start(values)
+    assert (found and found.onset) == (6 if told else None)

@@ -27,6 +27,10 @@ LEARNT = 0.05  # of the level in the middle third of the log, by which the last 
 SURGE = 20.0  # times the first value; a warm-up that begins roughly doubles it
 LEAP = 2.0  # no healthy loss ends above twice the values it begins with
 LEAST_SINCE = 5  # points of which none is as good as those
+EARLY, LOW_LEFT = (
+    8,
+    1.5,
+)  # points of a log whose noise is not known yet; times three in a row, below which none is later
 FIRST_VALUES, MOSTLY, LEFT = 5, 0.25, 3.0  # of a start; share of late values that may lie below; noise widths above it
 SCATTERED, FEWEST_RUNS = 0.1, 3  # share of all points, runs of them in every third
 ABSURD = 1e6  # times the usual size of a loss
@@ -92,14 +96,17 @@ def _until(excursion: Excursion, following: int) -> Excursion:
 
 
 def leap_at_start(values: Floats) -> Excursion | None:
-    """A loss that leaps to more than twice its first values within three points, and never comes back to what it began
-    with: what was loaded is lost. None where it does not."""
-    for first in range(1, FIRST_POINTS + 1):
-        before, since = values[:first], values[first:]
+    """A loss that leaps to more than twice its first values within three points and never comes back to those it began
+    with: what was loaded is lost. Or one that leaps from three low points, within the first eight, to half as much more
+    at least for good. None where it does not."""
+    for first in range(1, EARLY + 1):
+        before, since = values[max(0, first - FIRST_POINTS) : first], values[first:]
         if len(since) < LEAST_SINCE or before.min() <= 0:
             continue
-        highest = float(before.max())
-        if since.min() <= highest or since[:FIRST_POINTS].min() <= LEAP * highest:
+        highest, lowest = float(before.max()), float(since.min())
+        lost = first <= FIRST_POINTS and lowest > highest and since[:FIRST_POINTS].min() > LEAP * highest
+        left = first >= FIRST_POINTS and len(since) >= MIN_POINTS and lowest > LOW_LEFT * highest
+        if not (lost or left):
             continue
         level = float(np.median(before))
         return Excursion(

@@ -120,7 +120,7 @@ def measure(series: Pyramid, candidate: Candidate, limit: int, undo: Callable[[A
         rise=climb.rise,
         height=climb.height,
         sigma=ground.sigma,
-        before=float(undo(climb.before)),
+        before=float(undo(_level_before(climb, shortly_before, ground.sigma) if returned else climb.before)),
         after=float(undo(float(np.median(after)))),
         recovery=recovery,
         returned=returned,
@@ -154,16 +154,16 @@ def _climb(course: Course, onset: int, ground: Ground, shortly_before: Floats, u
         return _Climb(onset, foot + rise, before, height)
     onset += foot
     if len(shortly_before):
-        before = _level_before(shortly_before, ground.sigma)
+        before = float(np.median(shortly_before))
         height = float(smooth[-1]) - before
         onset += _foot(smooth[onset:], before, height)
     return _Climb(onset, rise, before, height)
 
 
-def _level_before(shortly_before: Floats, sigma: float) -> float:
-    """Median of the points shortly before; of the last of them where the series was falling."""
-    level, last = float(np.median(shortly_before)), float(np.median(shortly_before[-NEAREST:]))
-    return last if level - last > sigma else level
+def _level_before(climb: _Climb, shortly_before: Floats, sigma: float) -> float:
+    """The level before a climb; of a burst on a descent, that of the last points."""
+    last = float(np.median(shortly_before[-NEAREST:])) if climb.sudden and len(shortly_before) else climb.before
+    return last if climb.before - last > sigma else climb.before
 
 
 def _foot(climb: Floats, before: float, height: float) -> int:
