@@ -2,7 +2,8 @@
 
 What it detects:
     A training loss whose level rises over more than three logged points by more than its noise explains, whether it
-    comes back or not. Where it never comes back, a divergence is reported as its effect.
+    comes back or not. Where it never comes back, a divergence is reported as its effect; where it comes back but in
+    part and stays there to the end, it is `unrecovered`.
 
 Why it matters:
     A slow build-up tends not to heal by itself, and the steps before it shows on the loss are the cheapest place to
