@@ -14,7 +14,7 @@ from trainforensics.signals.excursions import (
     excursions,
     leap_at_start,
     surge_at_start,
-    surge_beyond,
+    surges_beyond,
 )
 from trainforensics.signals.measure import Excursion
 
@@ -274,10 +274,10 @@ def test_a_leap_after_which_a_loss_is_never_as_good_again(lowest: float, told: b
 @pytest.mark.parametrize(("after", "returned"), [([270, 180, 120, 60, 31], False), ([270, 12, 4.5, 4.4, 4.3], True)])
 def test_a_leap_beyond_all_before_needs_no_noise_to_be_seen(after: list[float], returned: bool) -> None:
     value = np.array([10.9, 9.9, 9.0, 7.8, 6.6, 6.1, 5.3, 4.8, *after])
-    found = surge_beyond(value)
-    assert found is not None
+    (found,) = surges_beyond(value)
     assert (found.onset, found.peak, found.returned) == (8, 8, returned)
-    assert surge_beyond(np.where(value > 100, 60.0, value)) is None
+    assert surges_beyond(np.where(value > 100, 60.0, value)) == ()
+    assert [e.onset for e in surges_beyond(np.append(value, value))] == [8, 8 + len(value)]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -293,3 +293,41 @@ def test_the_very_first_loss_hides_no_burst_of_a_short_log() -> None:
     value = 0.2 + 0.3 * np.exp(-np.arange(50) / 12) + 0.005 * rng.standard_normal(50)
     value[0], value[14] = 44.0, 3.2
     assert 14 in [e.onset for e in excursions(make_curve(value))]
+
+
+def test_a_burst_on_a_steep_descent() -> None:
+    """The descent before it is no storm, however wide its values are spread."""
+    value = np.append([227.0, 50, 42, 33, 27, 22.6, 18.8, 16.9, 14.0, 12.2], 4 + 3 * np.exp(-np.arange(190) / 40))
+    value += 0.05 * np.random.default_rng(0).standard_normal(200)
+    assert not excursions(make_curve(value))
+    value[10:16] = [32.7, 39.7, 31.0, 24.0, 15.0, 9.0]
+    assert [e.onset for e in excursions(make_curve(value))] == [10]
+
+
+@pytest.mark.parametrize(
+    ("left", "falls", "recovery"), [(0.9, 0.0, "unrecovered"), (0.9, 0.6, "partial"), (0.15, 0.0, "partial")]
+)
+def test_what_comes_back_but_in_part_and_stays_there_is_lost(left: float, falls: float, recovery: str) -> None:
+    """`left` of a burst of 2.8 stands above the level before, and falls by a share of it to the end."""
+    value = np.full(140, 2.3)
+    value[80:] = 2.3 + left * (1 - falls * np.arange(60) / 60)
+    value[80:83] = [5.1, 4.4, 3.6]
+    (found,) = excursions(make_curve(value + 0.02 * np.random.default_rng(1).standard_normal(140)))
+    assert (found.onset, found.shape, found.returned, found.recovery) == (80, "burst", True, recovery)
+    if recovery == "unrecovered":
+        assert found.end == 139
+        assert found.after == pytest.approx(2.3 + left, abs=0.02)
+
+
+def test_the_level_before_a_burst_on_a_descent_is_that_of_its_last_points() -> None:
+    value = 2 + 6 * np.exp(-np.arange(100) / 20) + 0.01 * np.random.default_rng(2).standard_normal(100)
+    value[30] += 20
+    (found,) = excursions(make_curve(value))
+    assert found.before == pytest.approx(value[28], abs=0.1)
+
+
+@pytest.mark.parametrize(("stays", "told"), [(0.140, True), (0.105, False)])
+def test_a_leap_from_a_low_that_the_log_has_just_reached(stays: float, told: bool) -> None:
+    values = np.append([3.49, 0.213, 0.215, 0.085, 0.074, 0.074, 0.31, 0.295, 0.268, 0.239], np.full(30, stays))
+    found = leap_at_start(values)
+    assert (found and found.onset) == (6 if told else None)

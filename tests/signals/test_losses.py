@@ -220,3 +220,26 @@ def test_a_sum_that_grows_while_the_score_gets_better_is_no_divergence(score: np
     evaluated = make_curve(score, "val_metric", name="accuracy", step=step[::2], series_id=1)
     events = loss_events(make_signals([make_curve(loss, step=step), evaluated]))
     assert bool(events) is told
+
+
+@pytest.mark.parametrize(
+    ("loss", "onset", "lasting"),
+    [
+        ([0.66, 0.80, 4.27, 0.77, 0.56, 0.82], 3, False),
+        ([1.59, 1.41, 3.32, 6.44, 5.48, 4.86, 4.87, 4.60], 3, True),
+        ([1.70, 11.5, 11.8, 11.5, 11.5, 12.2, 10.0], 2, True),
+        ([1.70, 1.55, 1.62, 1.50, 1.48, 1.52, 1.41], None, False),
+        ([2.2, 1.9], None, False),
+    ],
+)
+def test_a_handful_of_points(loss: list[float], onset: int | None, lasting: bool) -> None:
+    events = loss_events(make_signals({"train_loss": np.array(loss)}))
+    assert [(e.onset_step, e.lasting) for e in events] == ([] if onset is None else [(onset, lasting)])
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_second_row_far_out_with_its_validation(shared: bool) -> None:
+    loss = np.append([1.85, 2.98], 1.96 * np.exp(-np.arange(22) / 60))
+    evaluated = np.append([2.20, 5.11 if shared else 2.21], 2.25 * np.exp(-np.arange(22) / 60))
+    events = loss_events(make_signals({"train_loss": loss, "val_loss": evaluated}))
+    assert [e.onset_step for e in events] == ([2] if shared else [])

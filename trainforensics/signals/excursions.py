@@ -26,6 +26,11 @@ MOST_SHARP = 4  # points to a block of what may be a burst of its own in the aft
 LEARNT = 0.05  # of the level in the middle third of the log, by which the last lies lower
 SURGE = 20.0  # times the first value; a warm-up that begins roughly doubles it
 LEAP = 2.0  # no healthy loss ends above twice the values it begins with
+LEAST_SINCE = 5  # points of which none is as good as those
+EARLY, LOW_LEFT = (
+    8,
+    1.5,
+)  # points of a log whose noise is not known yet; times three in a row, below which none is later
 FIRST_VALUES, MOSTLY, LEFT = 5, 0.25, 3.0  # of a start; share of late values that may lie below; noise widths above it
 SCATTERED, FEWEST_RUNS = 0.1, 3  # share of all points, runs of them in every third
 ABSURD = 1e6  # times the usual size of a loss
@@ -91,14 +96,17 @@ def _until(excursion: Excursion, following: int) -> Excursion:
 
 
 def leap_at_start(values: Floats) -> Excursion | None:
-    """A loss that leaps to more than twice its first values within three points, and never comes back to what it began
-    with: what was loaded is lost. None where it does not."""
-    for first in range(1, FIRST_POINTS + 1):
-        before, since = values[:first], values[first:]
-        if len(since) < MIN_POINTS or before.min() <= 0:
+    """A loss that leaps to more than twice its first values within three points and never comes back to those it began
+    with: what was loaded is lost. Or one that leaps from three low points, within the first eight, to half as much more
+    at least for good. None where it does not."""
+    for first in range(1, EARLY + 1):
+        before, since = values[max(0, first - FIRST_POINTS) : first], values[first:]
+        if len(since) < LEAST_SINCE or before.min() <= 0:
             continue
-        highest = float(before.max())
-        if since.min() <= highest or since[:FIRST_POINTS].min() <= LEAP * highest:
+        highest, lowest = float(before.max()), float(since.min())
+        lost = first <= FIRST_POINTS and lowest > highest and since[:FIRST_POINTS].min() > LEAP * highest
+        left = first >= FIRST_POINTS and len(since) >= MIN_POINTS and lowest > LOW_LEFT * highest
+        if not (lost or left):
             continue
         level = float(np.median(before))
         return Excursion(
@@ -149,9 +157,20 @@ def surge_at_start(values: Floats) -> Excursion | None:
     )
 
 
-def surge_beyond(values: Floats) -> Excursion | None:
-    """A loss that leaps, from one point to the next, to many times all that it ever was: in a log too short to know its
-    noise as well. None where it does not."""
+def surges_beyond(values: Floats) -> tuple[Excursion, ...]:
+    """Leaps of a loss, from one point to the next, to many times all that it ever was: in a log too short or
+    too noisy to judge them by that. Once it has come back, all that it was begins anew."""
+    found: list[Excursion] = []
+    first = 0
+    while (surge := _surge_beyond(values[first:])) is not None:
+        found.append(surge.later_by(first))
+        if not surge.returned:
+            break
+        first += surge.end
+    return tuple(found)
+
+
+def _surge_beyond(values: Floats) -> Excursion | None:
     if len(values) <= FIRST_VALUES or values.min() <= 0:
         return None
     highest = np.maximum.accumulate(values)[:-1]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from trainforensics.model import Evidence, Finding, NotApplicable, Recovery
+from trainforensics.model import Evidence, Finding, NotApplicable
 from trainforensics.signals.curve import Curve, Floats
 from trainforensics.signals.evaluations import condense, higher_is_better, validation_curves
 from trainforensics.signals.excursions import (
@@ -16,8 +16,9 @@ from trainforensics.signals.excursions import (
     excursions,
     leap_at_start,
     surge_at_start,
-    surge_beyond,
+    surges_beyond,
 )
+from trainforensics.signals.few import burst_among_few, burst_at_start, step_among_few
 from trainforensics.signals.measure import Excursion
 from trainforensics.signals.parts import part_adds
 from trainforensics.signals.precursors import RISING, companions, excursions_of, precursors
@@ -36,7 +37,8 @@ RUN_AWAY = 1000.0  # the square of 30: returns that grow as much in one run are 
 REWEIGHTED = 0.1  # of the largest weight: by less no loss changes its course
 # Of a climb to the end of the log: points, standard errors, p-value, share of the level, multiples of earlier wobbles.
 SLOW_POINTS, SLOW_Z, SLOW_P, SLOW_SIZE, SLOW_WOBBLE = 5, 8.0, 1e-3, 0.1, 3.0
-FEWEST, SHORT_Z, SHORT_P, SHORT_SIZE = 8, 6.0, 0.01, 0.3  # the same for a log of fewer points than an excursion needs
+FEWEST_CLIMB, SHORT_Z, SHORT_P, SHORT_SIZE = 8, 6.0, 0.01, 0.3  # the same for fewer points than an excursion needs
+FEWEST = 5  # points of a loss that tell anything
 MOST_SURE = 20.0  # noise widths that a few smooth points can prove
 DIP_LOW, DIP_HIGH, USUAL = 0.3, 0.6, 0.75  # of the jump: what is down, what is up; share of the points before it
 STEP_POINTS = 2  # the same for a burst
@@ -110,7 +112,7 @@ def _critic_runs_away(signals: Signals, curve: Curve) -> bool:
     first third of the log, its untrained start included, and still growing."""
     value = curve.value[curve.finite]
     part = len(value) // 6
-    if "critic" not in curve.name.lower() or rewarded(signals) or part < FEWEST:
+    if "critic" not in curve.name.lower() or rewarded(signals) or part < FEWEST_CLIMB:
         return False
     late, last = float(np.median(value[-2 * part : -part])), float(np.median(value[-part:]))
     return last > late and last > RUN_AWAY * float(np.abs(value[: 2 * part]).max())
@@ -146,12 +148,14 @@ def _loss_events(signals: Signals) -> tuple[LossEvent, ...]:
     leap = (leap_at_start(finite) or surge_at_start(finite)) if judged else None
     if leap is not None:
         events = [*_on(curve, (leap,)), *(e for e in events if e.excursion.onset > leap.peak)]
-    if not events and judged and (surge := surge_beyond(finite)) is not None:
-        events = [e for e in _on(curve, (surge,)) if not _constructed(signals, curve, e)]
+    if not events and judged:
+        events = [e for e in _on(curve, surges_beyond(finite)) if not _constructed(signals, curve, e)]
     if not events and judged and (above := above_start(finite)) is not None:
         events = [e for e in _on(curve, (above,)) if not _constructed(signals, curve, e)]
     if not events and (rise := slow_rise(curve.only_finite())) is not None:
         events = [e for e in _on(curve, (rise,)) if not _constructed(signals, curve, e)]
+    if not events and (plain := _among_few(signals, curve, finite)) is not None:
+        events = [e for e in _on(curve, (plain,)) if not _constructed(signals, curve, e)]
     events += _on(curve, absurd_falls(finite))
     for view in curve.rolled_back(MOST_ENDS):
         lost = (event for event in _on(view, excursions(view), rolled_back=True) if _replaced(event, curve))
@@ -159,11 +163,29 @@ def _loss_events(signals: Signals) -> tuple[LossEvent, ...]:
     return tuple(event for event in sorted(events, key=lambda e: e.onset_step) if not _warm_restart(signals, event))
 
 
+def _among_few(signals: Signals, curve: Curve, finite: Floats) -> Excursion | None:
+    """What stands out at a glance where excursions need more points: of a whole log of few, or of the first three."""
+    if len(finite) < MIN_POINTS and (found := step_among_few(finite) or burst_among_few(finite)) is not None:
+        return found
+    shared = _validation_at(signals, curve.only_finite())
+    return burst_at_start(finite, shared) if shared is not None else None
+
+
+def _validation_at(signals: Signals, curve: Curve) -> Floats | None:
+    """The validation loss at the steps of a curve, NaN where none is; shape (n,)."""
+    whole = (c.only_finite() for c in validation_curves(signals) if c.series.domain is None)
+    evaluated = next((c for c in whole if len(c)), None)
+    if evaluated is None:
+        return None
+    at = np.minimum(np.searchsorted(evaluated.step, curve.step), len(evaluated) - 1)
+    return np.where(evaluated.step[at] == curve.step, evaluated.value[at], np.nan)
+
+
 def slow_rise(curve: Curve) -> Excursion | None:
     """A climb from the minimum to the end that no window sees whole, as a validation loss would show it; None where the
     loss, as at most 100 medians, does not rise beyond doubt."""
     points = condense(curve)
-    rise = sustained_rise(points, SLOW_POINTS) if len(points) >= FEWEST else None
+    rise = sustained_rise(points, SLOW_POINTS) if len(points) >= FEWEST_CLIMB else None
     z, p, size = (SLOW_Z, SLOW_P, SLOW_SIZE) if len(points) >= MIN_POINTS else (SHORT_Z, SHORT_P, SHORT_SIZE)
     if rise is None or rise.z < z or rise.trend_p > p or rise.relative < size:
         return None
@@ -369,7 +391,7 @@ def finding(signals: Signals, kind: str, event: LossEvent, onset_step: int, conf
         occurrences=(onset_step,),
         segment=int(event.curve.segment[max(event.curve.at(onset_step), 0)]),
         peak_step=event.peak_step,
-        end_step=None if event.lasting and not event.rolled_back else event.end_step,
+        end_step=None if (event.lasting or e.recovery == "unrecovered") and not event.rolled_back else event.end_step,
         recovery=e.recovery,
         evidence=rows,
         precursors=precursors(signals, onset_step),
@@ -402,12 +424,15 @@ def certainty(z: float, corroborated: bool) -> float:
     return round(1 - (doubt / 2 if corroborated else doubt), 3)
 
 
-def settles(recovery: Recovery) -> str:
+def settles(event: LossEvent) -> str:
     """How a sentence says what became of it."""
+    e = event.excursion
+    if e.returned and e.recovery == "unrecovered":
+        return f"it came back in part and stands at {event.late:.4g} to the end"
     return {
         "recovered": "it came back to its trend",
         "partial": "it came back most of the way",
         "unrecovered": "it never came back",
         "diverging": "it never came back, and its last third stands above the third before",
         "ongoing": "the log ends within it",
-    }[recovery]
+    }[e.recovery]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -18,8 +18,10 @@ from trainforensics.signals.trend import WINDOW, moving_median
 MIN_VISIBLE = 2.0  # a rise of less than this many widths of the point-to-point noise is left alone
 FEW_POINTS = 2  # a climb to half its height within this many logged points is sudden
 SETTLED = 8  # points from an onset on before "it does not come back" may be said
+NEAREST = 3  # points before a burst that tell its level on a descent
 MOST = 0.7  # of the points at the top of a smoothed climb must be high themselves: two outliers are no climb
 ERUPTION, TOWERING = 4.0, 2.0  # widths of the noise, heights of the highest, in the 16 points before
+LEFT, FALLING = 0.1, 0.25  # of a height, that is not most of the way back; of what is left, that a third still falls by
 FIRST_POINTS = 3  # at the start of a log have no level before them
 BEYOND_COUNT = 1e6  # noise widths that nobody reads digit by digit
 FOOT = 0.1  # of the height of a burst: what lies below before the jump is its noise
@@ -62,6 +64,11 @@ class Excursion:
         """The height in noise widths as a sentence says it."""
         return f"{self.z:.0f}" if not BEYOND_COUNT < self.z < np.inf else f"{self.z:.1g}"
 
+    def later_by(self, points: int) -> Excursion:
+        """The same with all indices counted from so many points earlier."""
+        at = {name: getattr(self, name) + points for name in ("onset", "knee", "peak", "half", "end")}
+        return replace(self, **at)
+
 
 @dataclass(frozen=True, slots=True)
 class _Climb:
@@ -99,7 +106,10 @@ def measure(series: Pyramid, candidate: Candidate, limit: int, undo: Callable[[A
     returned = course.returned or _falls_later(values[limit:], scale, climb.before + 0.5 * climb.height)
     if climb.sudden and returned and first + climb.onset < FIRST_POINTS:  # a start-up has no level to come back to yet
         return None
-    end = first + course.back(otherwise=limit - 1 - first)
+    recovery = _recovery(returned, course.calm >= 0, values[first + climb.onset : limit], climb, limit == len(values))
+    lost = recovery in ("unrecovered", "diverging")
+    end = limit - 1 if lost else first + course.back(otherwise=limit - 1 - first)
+    after = values[max(first + course.peak, limit - WINDOW * scale) if lost else end :][: WINDOW * scale]
     return Excursion(
         shape="burst" if climb.sudden else "rise",
         onset=first + climb.onset,
@@ -110,9 +120,9 @@ def measure(series: Pyramid, candidate: Candidate, limit: int, undo: Callable[[A
         rise=climb.rise,
         height=climb.height,
         sigma=ground.sigma,
-        before=float(undo(climb.before)),
-        after=float(undo(float(np.median(values[end : end + WINDOW * scale])))),
-        recovery=_recovery(returned, course.calm >= 0, values[first + climb.onset : limit], climb.height),
+        before=float(undo(_level_before(climb, shortly_before, ground.sigma) if returned else climb.before)),
+        after=float(undo(float(np.median(after)))),
+        recovery=recovery,
         returned=returned,
         scale=scale,
     )
@@ -150,6 +160,12 @@ def _climb(course: Course, onset: int, ground: Ground, shortly_before: Floats, u
     return _Climb(onset, rise, before, height)
 
 
+def _level_before(climb: _Climb, shortly_before: Floats, sigma: float) -> float:
+    """The level before a climb; of a burst on a descent, that of the last points."""
+    last = float(np.median(shortly_before[-NEAREST:])) if climb.sudden and len(shortly_before) else climb.before
+    return last if climb.before - last > sigma else climb.before
+
+
 def _foot(climb: Floats, before: float, height: float) -> int:
     """Points up to the foot of a climb."""
     return int(np.argmax(climb >= before + FOOT * height))
@@ -160,11 +176,14 @@ def _ordinary(height: float, shortly_before: Floats, before: float, skew: float,
     noise is not known yet and the height was risen to already."""
     if not len(shortly_before):
         return False
-    risen = shortly_before[1:][np.diff(shortly_before) > 0]
-    if len(shortly_before) < WINDOW and len(risen) and before + height <= risen.max():
+    risen_to = shortly_before[1:][np.diff(shortly_before) > 0]
+    if len(shortly_before) < WINDOW and len(risen_to) and before + height <= risen_to.max():
         return True
-    storm = robust_sigma(shortly_before) * skew / np.sqrt(scale)
-    return bool(height < ERUPTION * storm and height < TOWERING * (shortly_before.max() - before))
+    storm, highest = robust_sigma(shortly_before), float(shortly_before.max() - before)
+    if len(shortly_before) >= SETTLED:
+        risen = shortly_before - np.minimum.accumulate(shortly_before)  # a fall is no storm
+        storm, highest = min(storm, robust_sigma(risen)), min(highest, float(risen.max()))
+    return height < ERUPTION * storm * skew / np.sqrt(scale) and height < TOWERING * highest
 
 
 def _falls_later(values: Floats, scale: int, half: float) -> bool:
@@ -183,14 +202,17 @@ def _knee(climb: Floats, before: float, height: float) -> int:
     return at if length[at] < len(climb) / 5 else 0
 
 
-def _recovery(returned: bool, calm: bool, since: Floats, height: float) -> Recovery:
-    """What became of it; `since` holds the points from the onset on."""
+def _recovery(returned: bool, calm: bool, since: Floats, climb: _Climb, to_the_end: bool) -> Recovery:
+    """What became of it; `since` holds the points from the onset on. What came back but in part, and then stays above
+    the level before as far as the log goes, is lost as well."""
     if calm:
         return "recovered"
-    if returned:
-        return "partial"
-    if len(since) < SETTLED:
-        return "ongoing"
     third = len(since) // 3
-    late, middle = np.median(since[-third:]), np.median(since[third:-third])
-    return "diverging" if late > middle + 0.1 * height else "unrecovered"
+    if len(since) < SETTLED:
+        return "partial" if returned else "ongoing"
+    late, middle = float(np.median(since[-third:])), float(np.median(since[third:-third]))
+    if not returned:
+        return "diverging" if late > middle + 0.1 * climb.height else "unrecovered"
+    left = late - climb.before
+    stays = to_the_end and third >= SETTLED and left > LEFT * climb.height and middle - late < FALLING * left
+    return "unrecovered" if stays else "partial"

@@ -166,3 +166,11 @@ def test_a_step_above_the_untrained_loss_is_no_change_of_data() -> None:
         few = make_curve(np.linspace(2.4, 2.1, 4), "val_loss", step=np.array([100, 400, 700, 1000]), series_id=1)
         told.append(any("steps from" in f.summary for f in findings(make_signals([make_curve(value), few]))))
     assert told == [True, False]
+
+
+def test_a_fall_across_a_gap_of_rows_is_time_that_passed() -> None:
+    noise = 0.05 * np.random.default_rng(0).standard_normal(64)
+    value, flat = np.where(np.arange(64) < 25, 6.0, 2.4) + noise, validation(np.full(40, 2.2) + 0.02 * noise[:40])
+    for step, told in ((15 * np.arange(1, 65), 1), (np.append(np.arange(1, 26), 25 * np.arange(2, 41)), 0)):
+        epoch = make_curve(step / 1001, "epoch", step=step, series_id=2)
+        assert len(findings(make_signals([make_curve(value, step=step), flat, epoch]))) == told

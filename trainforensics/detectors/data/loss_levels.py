@@ -13,6 +13,7 @@ from trainforensics.model import Evidence, Finding
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.evaluations import validation_curves
 from trainforensics.signals.levels import (
+    LevelChange,
     comes_back,
     explained,
     goes_on,
@@ -27,6 +28,7 @@ from trainforensics.signals.task import rewarded
 
 KIND = KINDS["data-shift"]
 UNTRAINED = 3  # points
+THINNED = 5.0  # times the usual distance of the rows before: between two so far apart a loss may fall as it likes
 
 
 def training_alone(signals: Signals, loss: Curve, params: Params) -> Finding | None:
@@ -39,7 +41,7 @@ def training_alone(signals: Signals, loss: Curve, params: Params) -> Finding | N
     shared = any(abs(m) > max(params["val_share"] * abs(change.size), params["val_z"] * e) for m, e in moves)
     unknown = any(abs(change.size - m) < params["val_z"] * e for m, e in moves)  # validation is too noisy to tell
     scheduled = explained(signals, loss, change.first, change.last, falls=change.size < 0, rate=params["rate"])
-    if shared or unknown or scheduled or comes_back(loss, change, params["kept"]):
+    if shared or unknown or scheduled or comes_back(loss, change, params["kept"]) or _thinned(loss, change):
         return None
     move, text = max((m for m, _ in moves), key=abs), f"changes its level by {change.size:+.3g}"
     rows = (
@@ -51,6 +53,12 @@ def training_alone(signals: Signals, loss: Curve, params: Params) -> Finding | N
         f"validation does not follow ({move:+.2g})"
     )
     return change_at(KIND, loss, change.onset, change.first, 0.75, summary, rows)
+
+
+def _thinned(loss: Curve, change: LevelChange) -> bool:
+    """Whether a fall lies where the log begins to hold fewer rows."""
+    first, last, apart = loss.at(change.first), loss.at(change.last), np.diff(loss.step)
+    return change.size < 0 and 0 < first < last and bool(apart[first:last].max() > THINNED * np.median(apart[:first]))
 
 
 def stepped_up(signals: Signals, loss: Curve, params: Params) -> Finding | None:

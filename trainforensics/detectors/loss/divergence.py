@@ -2,7 +2,8 @@
 
 What it detects:
     A training loss that leaves its noise and, to the end of the log, never falls below half of the height it gained.
-    After a slow climb the onset is where the climb turns steep.
+    After a slow climb the onset is where the climb turns steep. In a log of 5 to 11 points, a level that lies above the
+    earlier one by twice what both span; at the start of any log, a leap after which no point is ever as low again.
 
 Why it matters:
     Nothing learnt after the onset is worth keeping; every further step is lost compute.
@@ -60,7 +61,7 @@ def _finding(signals: Signals, event: LossEvent) -> Finding:
     running_away = e.recovery == "diverging"
     summary = (
         f"{event.curve.name} left {e.before:.4g} at step {event.knee_step}, reached {event.crest:.4g} and stands at "
-        f"{event.late:.4g}; {settles(e.recovery)}"
+        f"{event.late:.4g}; {settles(event)}"
     )
     severity: Severity = "critical" if running_away else "high"
     report = finding(signals, "divergence", event, event.knee_step, certainty(2 * e.z, True), summary)

@@ -2,7 +2,8 @@
 
 What it detects:
     A training loss whose level rises over more than three logged points by more than its noise explains, whether it
-    comes back or not. Where it never comes back, a divergence is reported as its effect.
+    comes back or not. Where it never comes back, a divergence is reported as its effect; where it comes back but in
+    part and stays there to the end, it is `unrecovered`.
 
 Why it matters:
     A slow build-up tends not to heal by itself, and the steps before it shows on the loss are the cheapest place to
@@ -62,8 +63,10 @@ def _finding(signals: Signals, event: LossEvent) -> Finding:
     e = event.excursion
     summary = (
         f"{event.curve.name} climbed from {e.before:.4g} to {event.crest:.4g} over steps "
-        f"{event.onset_step}-{event.peak_step}, {e.widths} noise widths; {settles(e.recovery)}"
+        f"{event.onset_step}-{event.peak_step}, {e.widths} noise widths; {settles(event)}"
     )
     report = finding(signals, "gradual-rise", event, event.onset_step, 0.0, summary)
     confidence = certainty(3 * e.z, bool(report.precursors))  # a climb is many points, each of them evidence
-    return replace(report, confidence=confidence, severity="high" if event.lasting else None)
+    return replace(
+        report, confidence=confidence, severity="high" if event.lasting or e.recovery == "unrecovered" else None
+    )

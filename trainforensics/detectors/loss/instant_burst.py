@@ -3,7 +3,9 @@
 What it detects:
     A training loss that rises above the level on both of its sides by more than its noise explains, reaching half of
     the height within three logged points, and that later falls below half of that height again. Bursts that recur are
-    one incident with all onsets in `occurrences`. So is a value far below all sense (-1e34) and back.
+    one incident with all onsets in `occurrences`. So is a value far below all sense (-1e34) and back. In a log of 5 to
+    11 points, one point farther above those around it than exponential noise of that number shows in a hundred logs;
+    in the second or third row of any log, one that the validation loss of that row shares.
 
 Why it matters:
     One burst costs the steps until the trend is met again. Bursts that recur at the same data point to the data; bursts
@@ -11,7 +13,8 @@ Why it matters:
 
 Evidence:
     Height in noise widths against the level before, what grad norm, learning rate and loss scale did at that step,
-    which of them moved earlier and by how many steps, where the loss settled against the level before.
+    which of them moved earlier and by how many steps, where the loss settled against the level before. What comes back
+    but in part, and stays more than a tenth of its height above that level to the end, is `unrecovered`.
 
 False positives:
     Heavy-tailed noise: the bar is set by the run's own tail, so a run that jumps by chance all the time raises
@@ -79,7 +82,7 @@ def _summary(bursts: list[LossEvent], highest: LossEvent) -> str:
     level = f"{highest.crest:.4g}"
     place = f"to {level} at step {onset}" if top == onset else f"at step {onset}, to {level} at {top}"
     before = f"from a level of {e.before:.4g}"
-    text = f"{highest.curve.name} jumped {before} {place}, {e.widths} noise widths; {settles(e.recovery)}"
+    text = f"{highest.curve.name} jumped {before} {place}, {e.widths} noise widths; {settles(highest)}"
     if len(bursts) == 1:
         return text
     more = f" and {len(bursts) - 6} more" if len(bursts) > 6 else ""
