@@ -55,6 +55,50 @@ def test_a_table_without_margins_and_a_second_training(tmp_path: Path) -> None:
     assert {run for run, name, _ in found.by_origin if name == "Training Loss"} == {"", "table_2"}
 
 
+LIST = """# Training
+
+- **Optimizer:** AdamW (Learning Rate: 3e-4)
+- **Progress (3 steps):**
+  - Step 0: Train Loss `10.5` | Val Loss `10.25`
+  - **Step 250 (the best):** **Train Loss `4.5` | Val Loss `5.5`** (~23.5 epochs)
+  - Step 500: Train Loss `3.5` | Val Loss `6.5` *(it overfits: +1.0)*
+"""
+OUTPUT = """It prints
+
+```python
+print("step 5 loss 7.5")
+```
+
+```text
+500  [D loss: 0.25 , acc: 100.00] [G loss: 15.5]
+1000 [D loss: 0.5 , acc: 100.00] [G loss: 14.5]
+1500 [D loss: 0.75 , acc: 100.00] [G loss: 13.5]
+```
+"""
+HEADINGS = "# Log\n\n" + "".join(f"## Epoch no. = {e}\n- F1: 0.{e}\n- Train Loss: {e}.5\n\n" for e in (1, 2, 3))
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "steps", "numbers"),
+    [
+        (LIST, "Train Loss", [0, 250, 500], [10.5, 4.5, 3.5]),
+        (LIST, "Val Loss", [0, 250, 500], [10.25, 5.5, 6.5]),
+        (OUTPUT, "G loss", [500, 1000, 1500], [15.5, 14.5, 13.5]),
+        (HEADINGS, "Train Loss", [1, 2, 3], [1.5, 2.5, 3.5]),
+    ],
+)
+def test_records_as_text_where_no_table_holds_results(
+    text: str, name: str, steps: list[int], numbers: list[float], tmp_path: Path
+) -> None:
+    path = tmp_path / "README.md"
+    path.write_text(text, encoding="utf-8")
+    assert sniff(markdown, path) > 0
+    found = read(markdown, path).series[name]
+    assert (found.number_steps, found.numbers.tolist()) == (steps, numbers)
+    path.write_text(f"{text}\n{CARD}", encoding="utf-8")
+    assert set(read(markdown, path).series) == {"Training Loss", "Epoch", "Validation Loss", "Wer"}
+
+
 @pytest.mark.parametrize(
     "text",
     [

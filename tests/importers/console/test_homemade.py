@@ -14,6 +14,53 @@ Series = dict[str, list[tuple[int, float]]]
 
 # Text, and series of it.
 LOGS: dict[str, tuple[str, Series]] = {
+    "build-nanogpt": (
+        "0 val 10.9\n0 hella 0.25\n" + "".join(f"{i} train 9.{i}\n" for i in range(3)),
+        {"val": [(0, 10.9)], "hella": [(0, 0.25)], "train": [(0, 9.0), (1, 9.1), (2, 9.2)]},
+    ),
+    "Romanian, with a norm between bars and a loss in two units": (
+        "".join(
+            f"pas  {i}0 | pierdere 3.{i} | lr 4.00e-05 | |g|  2.{i} |    0.2s\n"
+            f"        -> validare 0.{i} nats = 0.8 biti/caracter\n"
+            for i in (1, 2)
+        )
+        + "cea mai buna validare: 0.1 nats = 0.5 biti/caracter\n",
+        {"loss": [(10, 3.1), (20, 3.2)], "|g|": [(10, 2.1), (20, 2.2)], "val loss": [(10, 0.1), (20, 0.2)]},
+    ),
+    "TensorFlow's U-Net, evaluated before the first step": (
+        "Verification error= 49.9%, loss= 0.5\n"
+        + "".join(
+            f"Iter {i}, Minibatch Loss= 0.{i}5, Training Accuracy= 0.5, Minibatch error= 50.0%\n" for i in range(3)
+        )
+        + "Epoch 0, Average loss: 0.25, learning rate: 0.0010\nVerification error= 48.5%, loss= 0.75\n",
+        {"Minibatch Loss": [(0, 0.05), (1, 0.15), (2, 0.25)], "val/loss": [(0, 0.5), (2, 0.75)],
+         "Verification error": [(0, 49.9), (2, 48.5)]},
+    ),
+    "a record behind a sentence": (
+        "".join(
+            f"The average error of the model on the 13 test images  is: 0.{e}8351 "
+            f"Epoch [{e}/5], Step [1/2], Loss: {e}.25\n"
+            f"Epoch [{e}/5], Step [2/2], Loss: {e}.5\n"
+            for e in (1, 2)
+        ).partition(": 0.18351 ")[2],
+        {"Loss": [(1, 1.25), (2, 1.5), (3, 2.25), (4, 2.5)], "test_error": [(2, 0.28351)]},
+    ),
+    "the tutorial's sentence": (
+        "".join(
+            f"Epoch {e} loss: {e}.5\nAccuracy of the network on the 10000 test images: 5{e} %\n" for e in (1, 2)
+        ),
+        {"loss": [(1, 1.5), (2, 2.5)], "test_Accuracy": [(1, 51.0), (2, 52.0)]},
+    ),
+    "numbers of epochs": (
+        "".join(f"Epoch no. = {e}\nLoss: {e}.5\n" for e in (1, 2)),
+        {"Loss": [(1, 1.5), (2, 2.5)]},
+    ),
+    "losses of epochs before the first step": (
+        "".join(f"Train Loss: {e}.5\n" for e in (1, 2))
+        + "".join(f"[Step {i}0] Running Avg Loss: 0.{i}\n" for i in (3, 4))
+        + "Train Loss: 3.5\n",
+        {"Train Loss": [(1, 1.5), (2, 2.5), (40, 3.5)], "Running Avg Loss": [(30, 0.3), (40, 0.4)]},
+    ),
     "a count glued to the next name, and a tensor": (
         "".join(f"idx: {i}loss: tensor({9 - i}.5, grad_fn=<NegBackward>)\n" for i in range(4)),
         {"loss": [(0, 9.5), (1, 8.5), (2, 7.5), (3, 6.5)]},

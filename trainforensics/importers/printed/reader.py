@@ -73,6 +73,8 @@ _DIVERGED = re.compile(
     r"Model diverged with loss = NaN|Batch \d+: Invalid loss, terminating training|\bLoss is nan, stopping training"
 )
 _REPEATED = re.compile(r"best iteration is:\s*$", re.IGNORECASE)  # and LightGBM prints its row once more
+# What ends with a number before a word, "the error is: 0.5 Epoch [2/5]".
+_NUMBER_ENDS = re.compile(r"[:=]\s*[-+]?\d+\.?\d*(?:e[-+]?\d+)?\s?%?\s+(?=[A-Z\[])")
 _BOX_RULER = re.compile(r"\s*[-=]{10,}\s*$")
 
 
@@ -322,12 +324,23 @@ class Reader:
             if (found := shape.match_with_words(line)) is not None:
                 self._take(shape, found.groups(), number)
                 return ""
-        if (rest := self._learns(line, number)) is not None:
+        if (rest := self._known_behind(line, number) or self._learns(line, number)) is not None:
             return rest
         if self._header and not (_LABELLED.match(line) or _BOX_RULER.match(line)):
             self._header = ""
         self._text(line, number)
         return ""
+
+    def _known_behind(self, line: str, number: int) -> str | None:
+        """The record of a known shape behind what ends with a number of its own, which is read first; None without."""
+        if _NUMBER_ENDS.search(line) is None:
+            return None
+        for shape in self._shapes[:_MOST_FRONT]:
+            at = line.find(shape.lead) if shape.lead and shape.counted else 0
+            if at > 0 and _NUMBER_ENDS.search(line, 0, at + 1) and shape.pattern.match(line[at:]):
+                self._line(line[:at], number)
+                return line[at:]
+        return None
 
     def _opens_dictionary(self, line: str, number: int) -> bool:
         """Whether a dictionary over several lines begins. One member a line is a row only where others follow: else

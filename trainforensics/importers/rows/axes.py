@@ -74,7 +74,7 @@ _SAMPLES = (
 )
 _KIMG = ("progress/kimg/mean", "progress/kimg")  # thousands of images, with decimals
 _VALIDATION_WORD = re.compile(
-    r"(?:^|[^a-z])(val|vali|valid|validation|eval|evaluation|test|dev)(?:$|[^a-z])", re.IGNORECASE
+    r"(?:^|[^a-z])(val|vali|valid|validation|eval|evaluation|test|dev|verification)(?:$|[^a-z])", re.IGNORECASE
 )
 _INTERVALS = frozenset(
     {
@@ -278,7 +278,7 @@ def _rank_of(name: str) -> int | None:
         return None
     if plain == "global_step/max_steps":
         return 0
-    if not folders and last in _EPISODES:
+    if last in _EPISODES:
         return len(_STEPS) + 2
     if not folders and last in _ROUNDS:
         return len(_STEPS) + 3
