@@ -80,7 +80,7 @@ NAMES: dict[str | None, tuple[str, ...]] = {
         "optim/update_ratio",
     ),
     "reward": (
-        "critic/rewards/mean", "rollout/ep_rew_mean", "train/reward", "rewards/chosen", "rewards/margins",
+        "critic/rewards/mean", "rollout/ep_rew_mean", "train/reward", "rewards/margins",
     ),
     "activation_norm": (
         "actv_norm", "model/layers.11/act_norm",
@@ -323,6 +323,7 @@ def test_what_the_user_unmaps_stays_unmapped() -> None:
             {"Train-SmoothL1": "train_loss", "Validation-SmoothL1": "val_loss"},
         ),
         (("Train Loss", "Val Loss", "F1"), {"Train Loss": "train_loss", "Val Loss": "val_loss", "F1": "val_metric"}),
+        (("train_loss", "val_loss", "ppl"), {"train_loss": "train_loss", "val_loss": "val_loss"}),
         (("loss", "val_loss", "f1"), {"loss": "train_loss", "val_loss": "val_loss"}),
         (("train_loss", "val_loss", "train_f1", "f1"), {"train_loss": "train_loss", "val_loss": "val_loss"}),
         (("Verification error", "loss"), {"Verification error": "val_loss", "loss": "train_loss"}),
@@ -338,6 +339,12 @@ def test_a_running_mean_is_the_loss_where_the_loss_itself_was_logged_far_less_of
     assert resolve_all(names, points=names)["Running Avg Loss"].role == "train_loss"
     assert resolve_all(names)["Running Avg Loss"].role is None
     assert resolve_all(names, points={"Train Loss": 25, "Running Avg Loss": 50})["Running Avg Loss"].role is None
+
+
+def test_one_side_of_preference_pairs_is_no_reward() -> None:
+    names = ["rewards/chosen", "rewards/rejected", "rewards/accuracies", "rewards/margins"]
+    assert [name for name, match in resolve_all(names).items() if match.role] == ["rewards/margins"]
+    assert resolve("num_tokens").role == "tokens_seen"
 
 
 def test_lost_games_are_no_loss() -> None:

@@ -367,7 +367,12 @@ def _scores_of_no_split(names: Iterable[str], decided: Mapping[str, RoleMatch]) 
     scores = {name: match for name in names if (match := resolve(f"val/{name}")).role == "val_metric"}
     if any(map(_tells_split, scores)):
         return {}
-    return {name: replace(match, weak=True) for name, match in scores.items()}
+    other = _PERPLEXITY | {"metric"}  # a perplexity may be either loss's; Lightning repeats others as "hp_metric"
+    return {
+        name: replace(match, weak=True)
+        for name, match in scores.items()
+        if other.isdisjoint(token.word for token in _cut(name))
+    }
 
 
 def _bare_validation(names: Iterable[str], found: Mapping[str, RoleMatch]) -> list[str]:

@@ -75,6 +75,7 @@ print("step 5 loss 7.5")
 1500 [D loss: 0.75 , acc: 100.00] [G loss: 13.5]
 ```
 """
+PLAIN = "".join(f"Start ep num  {e}\nepoch {e}:\nloss_D: 0.5, loss_G_fake: 0.{e}, \n\n" for e in (1, 2, 3))
 HEADINGS = "# Log\n\n" + "".join(f"## Epoch no. = {e}\n- F1: 0.{e}\n- Train Loss: {e}.5\n\n" for e in (1, 2, 3))
 
 
@@ -84,6 +85,7 @@ HEADINGS = "# Log\n\n" + "".join(f"## Epoch no. = {e}\n- F1: 0.{e}\n- Train Loss
         (LIST, "Train Loss", [0, 250, 500], [10.5, 4.5, 3.5]),
         (LIST, "Val Loss", [0, 250, 500], [10.25, 5.5, 6.5]),
         (OUTPUT, "G loss", [500, 1000, 1500], [15.5, 14.5, 13.5]),
+        (PLAIN, "loss_G_fake", [1, 2, 3], [0.1, 0.2, 0.3]),
         (HEADINGS, "Train Loss", [1, 2, 3], [1.5, 2.5, 3.5]),
     ],
 )
@@ -102,7 +104,8 @@ def test_records_as_text_where_no_table_holds_results(
 @pytest.mark.parametrize(
     "text",
     [
-        "# Notes\n\nstep 10 loss 2.5\nstep 20 loss 2.25\nstep 30 loss 2.0\n",
+        "# Notes\n\nAt step 10 the loss was 2.5.\nAt step 20 it was 2.25, at step 30 2.0.\n",
+        "```python\nstep 10 loss 2.5\nstep 20 loss 2.25\nstep 30 loss 2.0\n```\n",
         "| Model | Loss |\n|---|---|\n| a | 2.5 |\n| b | 2.25 |\n",
         "| Step | Loss |\n| 1 | 2.5 |\n| 2 | 2.25 |\n",
     ],

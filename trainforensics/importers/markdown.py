@@ -1,5 +1,5 @@
 """Training results in Markdown: tables, as model cards hold them, a row an evaluation with the loss before it; where a
-file holds none, the records in its lists, under its headings and in its blocks of output.
+file holds none, the records in its text and in its blocks of output.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _RULER = re.compile(r"\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)+\|?\s*")
 _NOTHING = frozenset({"No log", "-", "N/A"})  # "No log": the Trainer evaluated before it logged a loss
 _RESULTS = frozenset({"train_loss", "val_loss"})
 _FEWEST_ROWS, _FEWEST_RECORDS = 2, 3
-_FENCE = re.compile(r"\s*(?:```|~~~)\s*(\w*)\s*$")
+_FENCE = re.compile(r"\s*(?:```+|~~~+)\s*(\w*)(?!.*```)")
 _OUTPUT = frozenset({"", "text", "txt", "log", "logs", "console", "output", "plaintext", "bash", "sh", "shell"})
-_ENTRY = re.compile(r"\s*(?:[-*+]|\d+[.)]|#{1,6})\s+(.*)")  # of a list, or a heading
+_MARK = re.compile(r"\s*(?:[-*+]|\d+[.)]|#{1,6})\s+(?=[^\W\d]|\*\*)")  # of a list or a heading
 _ASIDE = re.compile(r"\s*\([^()]*[A-Za-z][^()]*\)(?=\W*$|:)")  # "Step 750 (the best): ...", "... (it overfits)"
 _MARKS = str.maketrans("", "", "*`")
 
@@ -43,13 +43,13 @@ class _Table:
 
 
 @dataclass(slots=True)
-class _Listing:
-    """Lists, headings and blocks of output, part by part of a file."""
+class _Text:
+    """The text of a page as a console would show it, part by part."""
 
     fence: str | None = None  # the language of the block that is open
 
     def of(self, text: str) -> str:
-        """A text of which the other lines are empty; entries of lists stand without marks and remarks."""
+        """A text without the lines of programs; the others stand without marks and remarks."""
         return "\n".join(map(self._line, text.split("\n")))
 
     def _line(self, line: str) -> str:
@@ -58,8 +58,7 @@ class _Listing:
             return ""
         if self.fence is not None:
             return line if self.fence in _OUTPUT else ""
-        entry = _ENTRY.match(line)
-        return _ASIDE.sub("", entry[1].translate(_MARKS)) if entry else ""
+        return _ASIDE.sub("", _MARK.sub("", line).translate(_MARKS))
 
 
 def sniff(head: Head) -> float:
@@ -69,13 +68,13 @@ def sniff(head: Head) -> float:
     text = text_head(head.data).decode("utf-8", "replace")
     if any(len(table.rows) >= _FEWEST_ROWS for table in _tables(text)):
         return 0.6
-    found = Reader(Source(head.path, head.name)).block(_Listing().of(text), 1)
+    found = Reader(Source(head.path, head.name)).block(_Text().of(text), 1)
     rows = max((len(record.step) for record in found if isinstance(record, Points)), default=0)
     return 0.3 if rows >= _FEWEST_RECORDS else 0.0
 
 
 def read(source: Source) -> Iterator[Record]:
-    """The points of each table; those behind the first are runs of their own. Without any, those of lists and such."""
+    """The points of each table; those behind the first are runs of their own. Without any, those of its text."""
     blocks = LineBlocks(source.path)
     tables = (table for data, line in blocks for table in _tables(data.decode("utf-8", "replace"), line))
     number = 0
@@ -85,9 +84,9 @@ def read(source: Source) -> Iterator[Record]:
         yield from reader.finish()
     if not number:
         blocks = LineBlocks(source.path)
-        printed, listing = Reader(source), _Listing()
+        printed, page = Reader(source), _Text()
         for data, line in blocks:
-            yield from printed.block(listing.of(data.decode("utf-8", "replace")), line)
+            yield from printed.block(page.of(data.decode("utf-8", "replace")), line)
         yield from printed.end()
     yield from blocks.warnings
 

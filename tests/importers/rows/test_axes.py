@@ -80,6 +80,11 @@ def test_episodes_count_where_nothing_else_does() -> None:
     assert chosen([{"time/episodes": row["episode"], "reward": 1.0} for row in rows])[0] == "time/episodes"
 
 
+def test_the_tick_of_a_statistics_file_counts() -> None:
+    rows = [{"Loss/G/loss/mean": 1.5, "Progress/tick/num": 1.0, "Progress/tick/mean": float(i)} for i in range(4)]
+    assert chosen(rows) == ("Progress/tick/mean", [0, 1, 2, 3])
+
+
 def test_rounds_and_generations_count_where_each_row_is_one() -> None:
     rows = [{"generation": float(i), "fitness_mean": i / 8, "fitness_std": 0.5} for i in range(1, 9)]
     assert chosen(rows) == ("generation", list(range(1, 9)))

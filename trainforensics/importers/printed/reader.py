@@ -27,7 +27,7 @@ from trainforensics.importers.printed.text import Listing, pieces, plain, record
 from trainforensics.importers.printed.tokens import LARGEST_COUNT, count_of, prefix_of, whole_number
 from trainforensics.importers.printed.unread import Unread
 from trainforensics.importers.printed.wordings import in_english, other_words
-from trainforensics.importers.rows.axes import logging_interval, logging_interval_beside
+from trainforensics.importers.rows.axes import logging_interval, logging_interval_beside, says_validation
 from trainforensics.model import Event
 
 # A line without a count or a result beside a number is no record; the words are a cheap look before the expression.
@@ -135,6 +135,8 @@ class Reader:
     _split: str = ""  # the held-out data that came first
     _done: float | None = None  # epochs of the training whose summary came last
     _evaluating: bool = False  # under the heading of an evaluation
+    _training: bool = False  # under that of the training
+    _headed: bool = False  # the log has headings of the training, too
 
     def __post_init__(self) -> None:
         self._happenings = Happenings(self.source.label)
@@ -274,8 +276,10 @@ class Reader:
         return self._other(line, number)
 
     def _under_evaluation(self, line: str) -> str:
-        """A line under the heading of an evaluation, as one of it; what the training prints too ends the evaluation,
-        as its bar does that goes on."""
+        """A line under the heading of an evaluation, as one of it.
+
+        What the training prints too ends the evaluation, unless it has headings of its own; so does its bar that goes on.
+        """
         at = line.find("%|")
         if at >= 0 and (bar := find_bar(line, at)) is not None and 0 < self._bars.get(bar.total, 0) < bar.count:
             self._evaluating = False
@@ -284,7 +288,7 @@ class Reader:
         as_it_is = known or learn(line, counted=True)
         if isinstance(as_it_is, Shape) and (not as_it_is.values or as_it_is.validation or as_it_is.counted):
             return line
-        if known is not None and known.training:
+        if known is not None and known.training and not self._headed:
             self._evaluating = False
             return line
         said = under_evaluation(line)
@@ -366,8 +370,11 @@ class Reader:
 
     def _text(self, line: str, number: int) -> None:
         """What a line that is no record says of events and settings, and of the line under it."""
-        announced = heading(line) if self.records else None
-        self._evaluating = self._evaluating if announced is None else announced
+        announced = heading(line)
+        announced = announced if self.records or not announced else None
+        if announced is not None:
+            self._evaluating, self._training = announced, not announced
+            self._headed |= self._training
         idle = announced is None and not (
             self._header or self._undecided or self._in_summary or len(line) > _LONGEST_IDLE
         )
@@ -425,14 +432,9 @@ class Reader:
             if len(self._unknown) < _MOST_UNKNOWN and not self._undecided:
                 self._unknown.add(skeleton)
             return None
-        counted = learned.training and any(known.step_name == learned.step_name for known in self._known)
-        still = learned.step and learned.epoch and not (counted or learned.total)
-        if still and self._lines.stands_still(learned, number):
-            learned.step, learned.step_name, learned.length = 0, "", learned.step
-        if learned.step_name == "iteration" and line.startswith("[") and any(known.of_batches for known in self._known):
-            learned.count_epochs()  # "[1] Train-accuracy=0.5"
-        if learned.total and not learned.epoch and self._lines.counts_epochs(learned, number):
-            learned.part_share()
+        if self._training and learned.only_scores and not says_validation(line):
+            learned.validation = False
+        self._mind_counts(learned, line, number)
         if learned.rival and learned.plain:
             finer = learn(line, header=self._header, distrust=True)
             if isinstance(finer, Shape) and self._is_better(finer, learned, number):
@@ -448,6 +450,17 @@ class Reader:
             return False
         others = [known for known in self._known if known.step and known.step_name == axis.name]
         return bool(others) and self._lines.counts_otherwise(shape, others, number)
+
+    def _mind_counts(self, shape: Shape, line: str, number: int) -> None:
+        """Take a count of a new shape for what the lines around say that it is."""
+        counted = shape.training and any(known.step_name == shape.step_name for known in self._known)
+        still = shape.step and shape.epoch and not (counted or shape.total)
+        if still and self._lines.stands_still(shape, number):
+            shape.step, shape.step_name, shape.length = 0, "", shape.step
+        if shape.step_name == "iteration" and line.startswith("[") and any(known.of_batches for known in self._known):
+            shape.count_epochs()  # "[1] Train-accuracy=0.5"
+        if shape.total and not shape.epoch and self._lines.counts_epochs(shape, number):
+            shape.part_share()
 
     def _is_better(self, finer: Shape, shape: Shape, number: int) -> bool:
         """Whether a less trusted count tells lines apart that share the other, or rises where the other does not."""
@@ -520,6 +533,7 @@ class Reader:
         step = (self.clock.step or 0) if shape.follows else self._step(shape, groups, line)
         if shape.counted:
             self._evaluating = shape.validation and (self._evaluating or not shape.values)
+            self._training = False
             goes_on = not shape.values or _GOES_ON.match(self._lines.after(line))
             self._header = (shape.step_name or "epoch") if goes_on else ""
         if step is None:

@@ -99,6 +99,7 @@ _SPLIT_RESULT = re.compile(
 )
 _HELD_OUT_RESULT = re.compile(r"(?:val|valid|validation|eval|evaluation|test|dev) \w+", re.IGNORECASE)
 _OF_PERCENT = re.compile(r"\s*%\)?\s*\($")  # "45% (4500/10000)" says how many that are
+_SHORT_SPLITS = ("tr", "trn", "va", "vl", "te", "tst")
 _WEIGHED = frozenset({"step_time", "dataloader_time", "comm_time", "tokens_per_sec", "gpu_memory", "host_memory"})
 _NEVER_ALONE = frozenset({"s", "batch", "batches", "ba", "mb", "minibatch", *_PLURAL})
 _LONGEST_RECORD = 16_384
@@ -536,7 +537,7 @@ def _holds_metric(shape: Shape, line: str, kept: Sequence[Item], found: Collecti
     if shape.step_name.lower() in _PLURAL and not (shape.total or within):
         paths = any(item.said and "/" in item.name and _METRIC.search(item.name) for item in values)
         return paths or not RESULT_ROLES.isdisjoint(found)
-    return bool(found) or any(_measures(shape, item) or _of_split(line, item) for item in values if item.said)
+    return bool(found) or any((item.said and _measures(shape, item)) or _of_split(line, item) for item in values)
 
 
 def _measures(shape: Shape, item: Item) -> bool:
@@ -546,7 +547,8 @@ def _measures(shape: Shape, item: Item) -> bool:
 
 def _of_split(line: str, item: Item) -> bool:
     """Whether a number with decimals is said to be of a part of the data and nothing else: "step 5 train: 2.5"."""
-    return item.name.lower() in SPLITS and "." in line[item.start : item.end]
+    set_apart = (item.said or item.apart) and "." in line[item.start : item.end] and not MEASURED.match(line, item.end)
+    return set_apart and item.name.lower() in {*SPLITS, *_SHORT_SPLITS}
 
 
 def _is_row(line: str, kept: Sequence[Item]) -> bool:
@@ -598,7 +600,9 @@ def _tells_enough(
         return roles.resolve(first.name).role in RESULT_ROLES or said
     if any(map(is_score, shape.names)):
         trained = not counted and _LOSS.search(first.name)  # a log that counts nothing: "[D loss: 0.5, acc: 0.75]"
-        shape.validation = not (first.name.lower().startswith("train") or trained or _OF_BATCHES in line)
+        scores = [name for name in shape.names if is_score(name)]
+        said = first.name.lower().startswith("train") or all(map(TRAIN.match, scores))
+        shape.validation = not (said or trained or _OF_BATCHES in line)
         return True
     alone = found == {"tokens_per_sec"} or first.name == "epoch time"
     return counted and said and bool(found) and (len(shape.values) >= 2 or alone)

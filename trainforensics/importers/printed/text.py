@@ -11,6 +11,7 @@ _NUMBERED = re.compile(r"\b(epoch|iteration|iter|step|episode|batch|update) #(\d
 _NUMBER_OF = re.compile(  # "Epoch no. = 3", "iteration number: 5"
     r"\b(epoch|iteration|iter|step|episode|batch|update) (?:no\.?|num(?:ber)?\.?|nr\.?)(?=\s?[:=]?\s?\d)", re.IGNORECASE
 )
+_DASHED = re.compile(r"(?<=, )([A-Za-z]\w*) - (?=\d)")  # "1.50it/s, dice_loss - 0.5, iou_score - 0.5]"
 _R_PRINT = re.compile(r'^\[1\] "(.*)"$', re.MULTILINE)
 _ROUND = re.compile(r"^\[(\d+)\]:(?=\s+\w+'s \w+:)", re.MULTILINE)  # LightGBM: "[5]:  valid's l2:0.5"
 _DOTTED = re.compile(r"\b(epoch|step)\.{2,} \((?=\d)", re.IGNORECASE)  # "Epoch... (3/20 | Loss: 0.5)"
@@ -40,6 +41,8 @@ def plain(text: str) -> str:
         text = text.replace(" \u2192 ", " -> ")
     if "% " in text:
         text = _UNDRAWN.sub("|| ", text)
+    if "it/s, " in text and " - " in text:
+        text = _DASHED.sub(r"\1=", text)
     if '[1] "' in text:
         text = _R_PRINT.sub(r"\1", text)
     if "'s " in text:

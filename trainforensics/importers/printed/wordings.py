@@ -89,12 +89,27 @@ _PUNCTUATION = str.maketrans(
 )
 _CELL = rf"\s+({NUMBER})"
 _COUNTED = r"(?i:epoch|step|iter|batch|rank)"
+_RESULT = (
+    r"(?i:(?:(?:train|trn|tr|val|valid|va|test|dev|eval)[ _])?(?:loss|nll|mse|ppl|acc|bpb|bpc)"
+    r"|train|trn|tr|val|valid|va|test|dev|eval|hella)"
+)
+# A count that its name is glued to, at the beginning: "E01 | ...", "Epoch3: ...", "ep_12 - ...".
+_GLUED_COUNT = re.compile(
+    r"\s*\[?(?:(epoch|ep|iter|step)_?|E)(\d+)(?=[/\d]*\]?(?:\s*[|:,-]|\s+[a-z]\w*[ :=]))", re.IGNORECASE
+)
 # What must stand in the line for the expression to be tried, the expression, and the line in other words.
 _FORMATS = tuple(
     (mark, re.compile(pattern), said)
     for mark, pattern, said in (
         (" data=", r"(train|val):\s*\[[^\]]*\] data=0*(\d+/)0*(\d+) (.*)", r"\1 [\2\3] \4"),  # llama.cpp
-        (" Batch ", r"(.*)\b(TRAIN|CV) Batch (\d+)/(\d+) (.*)", r"\1\2 epoch: \3, batch: \4, \5"),  # WeNet
+        # WeNet
+        (" Batch ", r"(.*)\bCV (?:\| )?Batch (\d+)/(\d+) (loss .*?)(?: history loss .*)?",
+         r"\1CV epoch: \2 [\3/\3] \4"),
+        (" Batch ", r"(.*)\bTRAIN Batch (\d+)/(\d+) (.*)", r"\1TRAIN epoch: \2, batch: \3, \4"),
+        (" CV info ", rf"(.*)\bEpoch (\d+) (?:Step \d+ )?CV info (?:.* )?cv_loss ({NUMBER}).*",
+         r"\1CV epoch: \2, loss: \3"),
+        ("network-snapshot-", rf"network-snapshot-(\d+) .*?\s([a-z]+\d*\w*)\s+({NUMBER})(?:\s.*)?",  # StyleGAN2
+         r"iteration \1, val/\2=\3"),
         ("Progress: ", r"Progress:\s+[\d.]+%\s+(words/sec/thread:.*?)(?:\s+ETA:.*)?", r"\1"),  # fastText
         ("(- ", rf"\s*\d+m \d+s \(- ?\d+m \d+s\) \((\d+) \d+%\) ({NUMBER})$", r"iteration \1, loss=\2"),
         (" objective function for ",  # Kaldi, which maximises it
@@ -142,7 +157,12 @@ _FORMATS = tuple(
          rf" (?:images|samples|examples|data|set|dataset) *(?:is)?\s?[:=]?\s*({NUMBER})\s?%?\s*",
          r"\1\3_\2: \4"),
         ("#", r"#(\d+)(?=[\s:|])(.*=.*)", r"iteration \1 \2"),
-        (" ", rf"\s*(\d+) (train|val|valid|test|dev|eval|hella) ({NUMBER})", r"iteration \1, \2=\3"),  # build-nanogpt
+        # a count alone before a result: "0 train 10.9" of build-nanogpt, "100: loss 2.5 lr 1e-3", "0/ 200000: 3.5"
+        (" ", rf"\s*(\d+):?\s+({_RESULT})\s+({NUMBER})((?:\s+[A-Za-z][\w/]*[ =:]+{NUMBER}\w*)*)\s*",
+         r"iteration \1, \2=\3,\4"),
+        ("/", rf"\s*(\d+)/ +(\d+): ((?=\S*\.){NUMBER})\s*", r"iteration \1/\2, loss: \3"),  # makemore
+        ("|Iter", r"(.*)\b(Train|Val|Test)\|Epoch(\d+)/\d+\|Iter(\d+)\(\d+/\d+\)\|(.*?)\|?\s*",  # NanoDet
+         r"\1\2 epoch: \3, iter: \4, \5"),
         (" nats", rf"\s*(?:[-=]*>)?\s*(train|val|valid|test|dev|eval):? ({NUMBER}) nats\b.*", r"\1 loss: \2"),
         (" [", rf"\s*(\d+): +(\[(?!{_COUNTED})[A-Za-z][\w ]*: .*)", r"iteration \1 \2"),
         (" [", rf"\s*(\d+)-(\d+) +(\[(?!{_COUNTED})[A-Za-z][\w ]*: .*)", r"epoch \1, batch \2, \3"),
@@ -162,6 +182,11 @@ _GLUED = re.compile(
 # Pairs go on in a dictionary: "dev | avg_loss: 2.5 | {'rougeL': 7.25}".
 _GOES_ON_INSIDE = re.compile(
     rf"(.*(?:loss|ppl|perplexity)\s?[:=]\s*{NUMBER}\W+)\{{('[\w.@-]+': {NUMBER}(?:, '[\w.@-]+': {NUMBER})*)\}}\s*"
+)
+# Those of an evaluation behind those of the training: "epoch 1: {'loss': 0.5} val: {'loss': 0.75}".
+_MEMBERS = rf"'[\w.@/-]+': {NUMBER}(?:, '[\w.@/-]+': {NUMBER})*"
+_TWO_DICTIONARIES = re.compile(
+    rf"(.*\{{{_MEMBERS}\}})\W*(val|valid|validation|eval|test|dev)\w*\W*\{{({_MEMBERS})\}}\s*", re.IGNORECASE
 )
 # One of several held-out sets: "Img Val | Loss: 0.5 | Dice: 0.75".
 _OF_SET = re.compile(
@@ -183,6 +208,16 @@ def other_words(line: str) -> str:
             return found.expand(said)
     if (parted := _GLUED.sub(" ", line)) != line:
         return parted
+    if (found := _GLUED_COUNT.match(line)) is not None:
+        return f"{found[1] or 'epoch'} {found[2]}{line[found.end() :]}"
+    return _without_dictionaries(line)
+
+
+def _without_dictionaries(line: str) -> str:
+    """What stands in dictionaries, in pairs and behind arrows as names and numbers."""
+    if line.count("{'") > 1 and (found := _TWO_DICTIONARIES.fullmatch(line)) is not None:
+        held_out = re.sub(r"'([^']+)'", rf"{found[2]}/\1", found[3])
+        return re.sub("[{}']", "", found[1]) + f", {held_out}"
     if "{'" in line and (found := _GOES_ON_INSIDE.fullmatch(line)) is not None:
         return found[1] + found[2].replace("'", "")
     if " | " in line and (found := _OF_SET.fullmatch(line)) is not None:

@@ -33,6 +33,7 @@ _STEPS: tuple[tuple[str, ...], ...] = (
     ("updates", "update", "update_step"),  # of fairseq a share of the epoch
     ("batch", "batch_num", "batch_idx", "batches", "minibatch", "ba"),
     ("training_iteration",),
+    ("tick",),
 )  # fmt: skip
 _TIME_STEPS = 2  # place of the environment's steps above
 _UPDATES = frozenset((*_STEPS[3], "num_updates", "nupdates", "num_update", "updates", "update", "update_step"))
@@ -268,7 +269,7 @@ def _plain(name: str) -> str:
 
 def _rank_of(name: str) -> int | None:
     """Place of a name in the order of trust, None if it names no step. `_step` is the logger's own counter: last."""
-    plain = _plain(name)
+    plain = _plain(name).removesuffix("/mean")  # StyleGAN's "Progress/tick/mean"
     if plain == "_step":
         return len(_STEPS)
     if plain == _PAIR[1]:
