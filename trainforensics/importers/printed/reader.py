@@ -17,6 +17,7 @@ from trainforensics.importers.printed.ahead import ENOUGH_BARE, Ahead
 from trainforensics.importers.printed.bars import GLUED, PLAIN_BAR, Bar, endless_bar, find_bar, worded_bar
 from trainforensics.importers.printed.clock import Clock, is_global
 from trainforensics.importers.printed.happenings import Happenings
+from trainforensics.importers.printed.naming import TRAIN
 from trainforensics.importers.printed.pace import Order, Pace
 from trainforensics.importers.printed.points import Collector
 from trainforensics.importers.printed.sections import heading, under_evaluation
@@ -278,7 +279,7 @@ class Reader:
     def _under_evaluation(self, line: str) -> str:
         """A line under the heading of an evaluation, as one of it.
 
-        What the training prints too ends the evaluation, unless it has headings of its own; so does its bar that goes on.
+        What the training prints too ends the evaluation, unless it has headings of its own; its bar that goes on does.
         """
         at = line.find("%|")
         if at >= 0 and (bar := find_bar(line, at)) is not None and 0 < self._bars.get(bar.total, 0) < bar.count:
@@ -288,7 +289,7 @@ class Reader:
         as_it_is = known or learn(line, counted=True)
         if isinstance(as_it_is, Shape) and (not as_it_is.values or as_it_is.validation or as_it_is.counted):
             return line
-        if known is not None and known.training and not self._headed:
+        if known is not None and known.training and not (self._headed and not any(map(TRAIN.search, known.names))):
             self._evaluating = False
             return line
         said = under_evaluation(line)
@@ -373,8 +374,8 @@ class Reader:
         announced = heading(line)
         announced = announced if self.records or not announced else None
         if announced is not None:
-            self._evaluating, self._training = announced, not announced
-            self._headed |= self._training
+            self._headed |= not announced and self._lines.begin_so(line, number) > 1  # it comes again
+            self._evaluating, self._training = announced, self._headed and not announced
         idle = announced is None and not (
             self._header or self._undecided or self._in_summary or len(line) > _LONGEST_IDLE
         )
