@@ -33,7 +33,6 @@ _STEPS: tuple[tuple[str, ...], ...] = (
     ("updates", "update", "update_step"),  # of fairseq a share of the epoch
     ("batch", "batch_num", "batch_idx", "batches", "minibatch", "ba"),
     ("training_iteration",),
-    ("tick",),
 )  # fmt: skip
 _TIME_STEPS = 2  # place of the environment's steps above
 _UPDATES = frozenset((*_STEPS[3], "num_updates", "nupdates", "num_update", "updates", "update", "update_step"))
@@ -269,7 +268,7 @@ def _plain(name: str) -> str:
 
 def _rank_of(name: str) -> int | None:
     """Place of a name in the order of trust, None if it names no step. `_step` is the logger's own counter: last."""
-    plain = _plain(name).removesuffix("/mean")  # StyleGAN's "Progress/tick/mean"
+    plain = _plain(name)
     if plain == "_step":
         return len(_STEPS)
     if plain == _PAIR[1]:
@@ -298,6 +297,8 @@ def _step_column(block: Block, epoch: str | None) -> str | None:
         if _plain(name) in _ROUNDS and (epoch is not None or not _one_row_each(block, name)):
             continue
         cover = np.count_nonzero(cells.state == VALUE) / len(block)
+        if cover < 1 and "/" in name and _plain(name).rsplit("/", 1)[-1] in _EPISODES:
+            continue  # rows between the ends of episodes hold other values
         candidates.append((cover < 0.5, rank, order, name))
     if not candidates:
         return None
