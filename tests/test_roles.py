@@ -80,7 +80,7 @@ NAMES: dict[str | None, tuple[str, ...]] = {
         "optim/update_ratio",
     ),
     "reward": (
-        "critic/rewards/mean", "rollout/ep_rew_mean", "train/reward", "rewards/chosen", "rewards/margins",
+        "critic/rewards/mean", "rollout/ep_rew_mean", "train/reward", "rewards/margins",
     ),
     "activation_norm": (
         "actv_norm", "model/layers.11/act_norm",
@@ -315,11 +315,36 @@ def test_what_the_user_unmaps_stays_unmapped() -> None:
         (("G_GAN", "G_L1", "D_real"), {"G_L1": "train_loss"}),
         (("critic_loss", "actor_loss"), {"critic_loss": "train_loss"}),
         (("critic_loss", "reward"), {"reward": "reward"}),
+        (("train", "val", "hella"), {"train": "train_loss", "val": "val_loss", "hella": "val_metric"}),
+        (("train", "val_acc"), {"val_acc": "val_metric"}),
+        (("Loss Discriminator", "Loss Encoder", "Loss Decoder"), {"Loss Decoder": "train_loss"}),
+        (
+            ("Train-SmoothL1", "Validation-SmoothL1"),
+            {"Train-SmoothL1": "train_loss", "Validation-SmoothL1": "val_loss"},
+        ),
+        (("Train Loss", "Val Loss", "F1"), {"Train Loss": "train_loss", "Val Loss": "val_loss", "F1": "val_metric"}),
+        (("train_loss", "val_loss", "ppl"), {"train_loss": "train_loss", "val_loss": "val_loss"}),
+        (("loss", "val_loss", "f1"), {"loss": "train_loss", "val_loss": "val_loss"}),
+        (("train_loss", "val_loss", "train_f1", "f1"), {"train_loss": "train_loss", "val_loss": "val_loss"}),
+        (("Verification error", "loss"), {"Verification error": "val_loss", "loss": "train_loss"}),
         (("fitness_mean", "fitness_best", "fitness_std"), {"fitness_mean": "reward"}),
     ],
 )
 def test_names_that_mean_a_loss_where_no_other_does(names: tuple[str, ...], known: dict[str, str]) -> None:
     assert {name: match.role for name, match in resolve_all(names).items() if match.role} == known
+
+
+def test_a_running_mean_is_the_loss_where_the_loss_itself_was_logged_far_less_often() -> None:
+    names = {"Train Loss": 5, "Running Avg Loss": 50}
+    assert resolve_all(names, points=names)["Running Avg Loss"].role == "train_loss"
+    assert resolve_all(names)["Running Avg Loss"].role is None
+    assert resolve_all(names, points={"Train Loss": 25, "Running Avg Loss": 50})["Running Avg Loss"].role is None
+
+
+def test_one_side_of_preference_pairs_is_no_reward() -> None:
+    names = ["rewards/chosen", "rewards/rejected", "rewards/accuracies", "rewards/margins"]
+    assert [name for name, match in resolve_all(names).items() if match.role] == ["rewards/margins"]
+    assert resolve("num_tokens").role == "tokens_seen"
 
 
 def test_lost_games_are_no_loss() -> None:
@@ -336,7 +361,7 @@ def test_the_parts_of_a_detectors_loss_stand_in_where_no_total_is_logged() -> No
     names = ["train/box_loss", "train/cls_loss", "val/box_loss", "val/cls_loss", "metrics/recall(B)"]
     parts = resolve_all(names)
     assert [(parts[name].role, parts[name].domain) for name in names] == [
-        ("train_loss", "box"), ("train_loss", "cls"), ("val_loss", "box"), ("val_loss", "cls"), (None, None),
+        ("train_loss", "box"), ("train_loss", "cls"), ("val_loss", "box"), ("val_loss", "cls"), ("val_metric", None),
     ]  # fmt: skip
     total = resolve_all([*names, "train/loss"])
     assert [name for name in total if total[name].role] == ["train/loss"]

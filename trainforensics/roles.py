@@ -125,6 +125,7 @@ class _Table:
     probe: frozenset[str]
     neutral: frozenset[str]
     weakening: frozenset[str]
+    running: frozenset[str]
     component: frozenset[str]
     summand: frozenset[str]
     domain: frozenset[str]
@@ -170,9 +171,13 @@ def is_named(key: str, name: str) -> bool:
     return f"/{name.casefold()}".endswith(f"/{key.casefold()}")
 
 
-def resolve_all(names: Iterable[str], extra: Mapping[str, str] | None = None) -> dict[str, RoleMatch]:
+def resolve_all(
+    names: Iterable[str], extra: Mapping[str, str] | None = None, points: Mapping[str, int] | None = None
+) -> dict[str, RoleMatch]:
     """The roles of all names of one run. A weak name keeps its role only where no surer one has it.
 
+    `points`: how many each holds, where that is known. A running mean of the loss that was logged far more often than
+    the loss itself, as epoch by epoch, keeps its role beside it.
     A bare "mean" among other statistics of episodes is that of their returns. Where no name is known as the training
     loss and nothing is rewarded, the parts of a detector's loss are taken, or
     the plainest that speaks of a loss; where no name speaks of any result, "train" beside "val" is one.
@@ -180,8 +185,11 @@ def resolve_all(names: Iterable[str], extra: Mapping[str, str] | None = None) ->
     found = {name: resolve(name, extra) for name in names}
     sure = {_place(match) for match in found.values() if match.role and not match.weak}
     plain = sure | {_place(match) for match in found.values() if match.role and not match.mean}
+    denser = _denser_means(found, points or {})
     decided = {
-        name: replace(match, role=None) if match.weak and _place(match) in (plain if match.mean else sure) else match
+        name: replace(match, role=None)
+        if match.weak and name not in denser and _place(match) in (plain if match.mean else sure)
+        else match
         for name, match in found.items()
     }
     decided |= {name: RoleMatch() for name in decided if _is_game(name, decided)}
@@ -195,11 +203,13 @@ def resolve_all(names: Iterable[str], extra: Mapping[str, str] | None = None) ->
         ways = (_plainest_loss, _gans_generator, _critics_loss, _perplexity)
         standing_in = [] if summands else next((names for way in ways if (names := way(unmapped))), [])
         decided |= {name: RoleMatch("train_loss", weak=True) for name in standing_in}
-        if not {"train_loss", "val_loss", "val_metric"} & {match.role for match in decided.values()}:
+        evaluated = [name for name, match in decided.items() if match.role in {"val_loss", "val_metric"}]
+        if not (summands or standing_in or any(map(_tells_split, evaluated))):
             decided |= _bare_pair(unmapped)
     elif not {"val_loss", "val_metric"} & {match.role for match in decided.values()}:
         decided |= {name: RoleMatch("val_loss", weak=True) for name in _bare_validation(free, decided)}
     decided |= _bare_scores([name for name in free if decided[name] == RoleMatch()], decided)
+    decided |= _scores_of_no_split([name for name in free if decided[name] == RoleMatch()], decided)
     if not any(match.role == "val_loss" for match in decided.values()):
         decided |= {name: RoleMatch("val_loss", weak=True) for name in _bare_error(free)}
     if decided.keys() >= _FASTAI:
@@ -207,6 +217,13 @@ def resolve_all(names: Iterable[str], extra: Mapping[str, str] | None = None) ->
     if not any(match.role == "grad_norm" for match in decided.values()):
         decided |= {name: RoleMatch("grad_norm", weak=True) for name in free if name.lower() in _BARE_GRADIENTS}
     return decided
+
+
+def _denser_means(found: Mapping[str, RoleMatch], points: Mapping[str, int]) -> set[str]:
+    """The means of the training loss that hold many times as many points as what is surer to be it."""
+    losses = {name: match for name, match in found.items() if match.role == "train_loss"}
+    most = max((points.get(name, 0) for name, match in losses.items() if not match.mean), default=0)
+    return {name for name, match in losses.items() if match.mean and points.get(name, 0) >= _DENSER * most > 0}
 
 
 def _held_out(names: Iterable[str]) -> dict[str, RoleMatch]:
@@ -306,6 +323,11 @@ def _bare_error(names: Iterable[str]) -> list[str]:
     return found if len(found) == 1 else []
 
 
+def _tells_split(name: str) -> bool:
+    """Whether a name says of which part of the data it is; a benchmark's own does not."""
+    return any(token.word in _table().train | _table().val for token in _cut(name))
+
+
 def _bare_pair(names: Iterable[str]) -> dict[str, RoleMatch]:
     """The names that say nothing but "train" and "val", where there is one of each."""
     table = _table()
@@ -329,6 +351,27 @@ def _bare_scores(names: Iterable[str], decided: Mapping[str, RoleMatch]) -> dict
         name: RoleMatch("val_metric", domain=None if said & _HELD_OUT else name)
         for name, said in words.items()
         if said and said <= table.val
+    }
+
+
+def _scores_of_no_split(names: Iterable[str], decided: Mapping[str, RoleMatch]) -> dict[str, RoleMatch]:
+    """The scores that say no part of the data where the losses of both say theirs: "train loss", "val loss", "f1".
+
+    None where a score of training or of an evaluation is logged too.
+    """
+    losses = {role: [name for name, match in decided.items() if match.role == role] for role in _LOSSES}
+    if not all(any(map(_tells_split, same)) for same in losses.values()):
+        return {}
+    if any(match.role == "val_metric" for match in decided.values()):
+        return {}
+    scores = {name: match for name in names if (match := resolve(f"val/{name}")).role == "val_metric"}
+    if any(map(_tells_split, scores)):
+        return {}
+    other = _PERPLEXITY | {"metric"}  # a perplexity may be either loss's; Lightning repeats others as "hp_metric"
+    return {
+        name: replace(match, weak=True)
+        for name, match in scores.items()
+        if other.isdisjoint(token.word for token in _cut(name))
     }
 
 
@@ -401,6 +444,7 @@ def _table() -> _Table:
         probe=frozenset(data["context"]["probe"]),
         neutral=frozenset(words["neutral"]),
         weakening=frozenset(words["weakening"]),
+        running=frozenset(words["running"]),
         component=frozenset(words["component"]),
         summand=frozenset(words["summand"]),
         domain=frozenset(words["domain"]),
@@ -432,6 +476,8 @@ def _compact(names: Iterable[str]) -> frozenset[str]:
     return frozenset(name.replace("_", "") for name in names)
 
 
+_LOSSES = ("train_loss", "val_loss")
+_DENSER = 10  # times as many points as a loss that is logged epoch by epoch
 _TIMES = frozenset({"step_time", "dataloader_time"})
 _PLURALS = frozenset({"iters", "imgs", "seqs"})  # as one word a count; "iter/s" is two
 
@@ -522,7 +568,7 @@ def _set_aside(tokens: list[_Token]) -> _Name:
 def _tells_a_norm(tokens: Sequence[_Token], at: int) -> bool:
     """Whether "l1" or "l2" at a place is a norm and no layer: "l2_norm", "G_L1"."""
     norm = at + 1 < len(tokens) and tokens[at + 1].word in _NORM_WORDS
-    return norm or (at > 0 and tokens[at - 1].word == "g")
+    return norm or (at > 0 and tokens[at - 1].word in {"g", "smooth"})
 
 
 def _keep_device(name: _Name, token: _Token) -> None:
@@ -575,6 +621,8 @@ def _fit(rule: _Rule, key: str, run: list[_Token], rest: list[_Token], name: _Na
             weak |= token.word != "0"
         elif not _allowed(rule, token, own, rest):
             return None
+        elif token.word in table.running and rule.rest == "none":
+            weak = mean = True
         else:
             weak |= token.word in table.weakening
             extra.append(token)
@@ -619,7 +667,8 @@ def _allowed(rule: _Rule, token: _Token, own: set[int], rest: list[_Token]) -> b
     if rule.rest == "domain":
         return token.component not in own
     if rule.rest == "none":
-        return any(other.word in table.domain for other in rest) and token.word not in table.component
+        named = any(other.word in table.domain for other in rest) and token.word not in table.component
+        return named or token.word in table.running
     return token.component not in own
 
 

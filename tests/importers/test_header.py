@@ -64,6 +64,11 @@ def test_a_list_on_one_line_is_a_column(tmp_path: Path) -> None:
     assert read(table, path).series["loss"].numbers.tolist() == values
 
 
+def test_a_count_with_its_number_is_no_header(tmp_path: Path) -> None:
+    text = "".join(f"Iter {i} (1.5 / 2.5):\nTrain results: \n    Loss : 0.5\n    F1 : 0.5\n\n" for i in range(9))
+    assert sniff(table, write(tmp_path / "log.txt", text)) == 0.0
+
+
 def test_one_column_below_its_name(tmp_path: Path) -> None:
     values = [3 - i / 8 for i in range(12)]
     text = "\n".join(map(str, values))

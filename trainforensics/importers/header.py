@@ -118,6 +118,8 @@ def _with_header(lines: Sequence[str], above: int, name: str) -> Shape | None:
         header, spans = [found[0] for found in wide], tuple(found.span() for found in wide)  # "Train Loss" is one name
     if not header or sum(map(is_number, header)) > len(header) // 3:
         return None
+    if spans and any(is_step_name(one) and is_number(two) for one, two in pairwise(header)):
+        return None  # "Iter 5 (1.5 / 2.5):" is a record
     if spans and sum(len(row) > len(header) or _repeats(row, header) for row in body) > len(body) // 10:
         return None  # running text
     return Shape(delimiter, header, body, above + 1, spans)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -46,7 +47,10 @@ def load(run: StoredRun, settings: Settings) -> Signals:
 
 def judge_series(run: StoredRun, settings: Settings) -> Judged:
     """Resolve roles, join lives and find twins. Reads all points of the run."""
-    matches = roles.resolve_all([stored.series.name for stored in run.series], settings.map)
+    sizes: Counter[str] = Counter()
+    for series in run.series:
+        sizes[series.series.name] += series.n
+    matches = roles.resolve_all(sizes, settings.map, sizes)
     stored = [_resolved(series, matches[series.series.name]) for series in run.series]
     points, blank = with_blanks(stored, *run.points_and_blanks())
     streams = _streams(stored, points)

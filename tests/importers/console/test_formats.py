@@ -66,6 +66,12 @@ LINES: dict[str, tuple[str, str, list[int]]] = {
     "Japanese": ("エポック {i}/8 損失: {loss} 検証損失: {x}", "loss", BY_ONE),
     "Korean": ("에폭 {i}: 손실 = {loss}, 정확도 = {x}", "loss", BY_ONE),
     "Russian": ("Эпоха {i}: потери = {loss}, точность = {x}", "loss", BY_ONE),
+    "Spanish without accents": (
+        "Epoca {i}: perdida de entrenamiento: {loss}, perdida de validacion: {x}", "train loss", BY_ONE),
+    "Portuguese": ("Época {i}/9 - perda: {loss} - acurácia: {x} - perda de validação: {x}", "loss", BY_ONE),
+    "German compounds": ("Epoche {i}: Trainingsverlust: {loss}, Validierungsverlust: {x}", "train loss", BY_ONE),
+    "Ukrainian": ("Епоха {i}: втрати = {loss}, точність = {x}", "loss", BY_ONE),
+    "Japanese training": ("エポック {i}: 学習損失: {loss} 検証損失: {x}", "train loss", BY_ONE),
     "Spanish": ("Época {i}/50, pérdida={loss}", "loss", BY_ONE),
     "Italian": ("Epoca {i}/5 - Loss: {loss}", "Loss", BY_ONE),
     "German": ("[W2V] Epoche {i}/9  Loss={loss}  Zeit=21s", "Loss", BY_ONE),

@@ -14,6 +14,128 @@ Series = dict[str, list[tuple[int, float]]]
 
 # Text, and series of it.
 LOGS: dict[str, tuple[str, Series]] = {
+    "build-nanogpt": (
+        "0 val 10.9\n0 hella 0.25\n" + "".join(f"{i} train 9.{i}\n" for i in range(3)),
+        {"val": [(0, 10.9)], "hella": [(0, 0.25)], "train": [(0, 9.0), (1, 9.1), (2, 9.2)]},
+    ),
+    "Romanian, with a norm between bars and a loss in two units": (
+        "".join(
+            f"pas  {i}0 | pierdere 3.{i} | lr 4.00e-05 | |g|  2.{i} |    0.2s\n"
+            f"        -> validare 0.{i} nats = 0.8 biti/caracter\n"
+            for i in (1, 2)
+        )
+        + "cea mai buna validare: 0.1 nats = 0.5 biti/caracter\n",
+        {"loss": [(10, 3.1), (20, 3.2)], "|g|": [(10, 2.1), (20, 2.2)], "val loss": [(10, 0.1), (20, 0.2)]},
+    ),
+    "TensorFlow's U-Net, evaluated before the first step": (
+        "Verification error= 49.9%, loss= 0.5\n"
+        + "".join(
+            f"Iter {i}, Minibatch Loss= 0.{i}5, Training Accuracy= 0.5, Minibatch error= 50.0%\n" for i in range(3)
+        )
+        + "Epoch 0, Average loss: 0.25, learning rate: 0.0010\nVerification error= 48.5%, loss= 0.75\n",
+        {"Minibatch Loss": [(0, 0.05), (1, 0.15), (2, 0.25)], "val/loss": [(0, 0.5), (2, 0.75)],
+         "Verification error": [(0, 49.9), (2, 48.5)]},
+    ),
+    "a record behind a sentence": (
+        "".join(
+            f"The average error of the model on the 13 test images  is: 0.{e}8351 "
+            f"Epoch [{e}/5], Step [1/2], Loss: {e}.25\n"
+            f"Epoch [{e}/5], Step [2/2], Loss: {e}.5\n"
+            for e in (1, 2)
+        ).partition(": 0.18351 ")[2],
+        {"Loss": [(1, 1.25), (2, 1.5), (3, 2.25), (4, 2.5)], "test_error": [(2, 0.28351)]},
+    ),
+    "the tutorial's sentence": (
+        "".join(
+            f"Epoch {e} loss: {e}.5\nAccuracy of the network on the 10000 test images: 5{e} %\n" for e in (1, 2)
+        ),
+        {"loss": [(1, 1.5), (2, 2.5)], "test_Accuracy": [(1, 51.0), (2, 52.0)]},
+    ),
+    "WeNet's evaluations": (
+        "".join(
+            f"2023-05-01 10:0{e}:00,123 DEBUG TRAIN Batch {e}/0 loss {e}.5 loss_att 1.5 lr 0.001 rank 0\n"
+            + "".join(
+                f"2023-05-01 10:0{e}:3{b},123 DEBUG CV Batch {e}/{b}00 loss {b}.25 loss_att 1.5 history loss 2.5 "
+                f"rank 0\n"
+                for b in (1, 2)
+            )
+            + f"2023-05-01 10:0{e}:50,123 INFO Epoch {e} CV info cv_loss {e}.75\n"
+            for e in (0, 1)
+        ),
+        {"loss": [(0, 0.5), (1, 1.5)], "val/loss": [(0, 0.75), (1, 1.75)],
+         "val/loss (current)": [(0, 2.25), (1, 2.25)]},
+    ),
+    "NanoDet": (
+        "".join(
+            f"[NanoDet][05-01 10:0{i}:00]INFO: Train|Epoch1/5|Iter{i}({i}/60)| mem:1.2G| lr:1.00e-03| "
+            f"loss_qfl:0.{i}| loss_bbox:1.2|\n"
+            for i in range(3)
+        ),
+        {"loss_qfl": [(0, 0.0), (1, 0.1), (2, 0.2)], "lr": [(0, 0.001), (1, 0.001), (2, 0.001)]},
+    ),
+    "segmentation_models": (
+        "".join(
+            f"Epoch: {e}\n"
+            f"train: 100%|████| 30/30 [00:20<00:00,  1.50it/s, dice_loss - 0.{e}5, iou_score - 0.5]\n"
+            f"valid: 100%|████| 10/10 [00:05<00:00,  2.00it/s, dice_loss - 0.{e}6, iou_score - 0.25]\n"
+            for e in (0, 1)
+        ),
+        {"dice_loss": [(30, 0.05), (60, 0.15)], "val/dice_loss": [(30, 0.06), (60, 0.16)]},
+    ),
+    "StyleGAN2's metrics": (
+        "".join(f"network-snapshot-00{i}000              time 1m 05s       fid50k 4{i}.25\n" for i in (1, 2)),
+        {"val/fid50k": [(1000, 41.25), (2000, 42.25)]},
+    ),
+    "Sockeye's perplexities": (
+        "".join(
+            f"[INFO:sockeye.training] Epoch[0] Batch [{i}00]\tSpeed: 123.4 samples/sec\tperplexity={9 - i}.5\n"
+            f"[INFO:sockeye.training] Checkpoint [{i}]\tTrain-perplexity={9 - i}.25\n"
+            f"[INFO:sockeye.training] Checkpoint [{i}]\tValidation-perplexity={9 - i}.75\n"
+            for i in (1, 2)
+        ),
+        {"Train-perplexity": [(100, 8.25), (200, 7.25)], "Validation-perplexity": [(100, 8.75), (200, 7.75)]},
+    ),
+    "a bare count before results": (
+        "".join(f"   {i}00 loss {9 - i}.5 lr 1.0e-03\n" for i in (1, 2, 3)),
+        {"loss": [(100, 8.5), (200, 7.5), (300, 6.5)], "lr": [(100, 0.001), (200, 0.001), (300, 0.001)]},
+    ),
+    "a bare count and a colon before results": (
+        "".join(f"{i}00: train {9 - i}.5 val {9 - i}.75\n" for i in (1, 2, 3)),
+        {"train": [(100, 8.5), (200, 7.5), (300, 6.5)], "val": [(100, 8.75), (200, 7.75), (300, 6.75)]},
+    ),
+    "makemore": (
+        "".join(f"{i * 10000:7d}/ 200000: 3.{i}\n" for i in range(3)),
+        {"loss": [(0, 3.0), (10000, 3.1), (20000, 3.2)]},
+    ),
+    "an epoch's letter and short names": (
+        "".join(f"E0{i} | trn {9 - i}.5 | val {9 - i}.75 | f1 0.{i}\n" for i in (1, 2)),
+        {"trn": [(1, 8.5), (2, 7.5)], "val": [(1, 8.75), (2, 7.75)], "f1": [(1, 0.1), (2, 0.2)]},
+    ),
+    "an evaluation's dictionary behind the training's": (
+        "".join(
+            f"epoch {i}: {{'loss': {9 - i}.5, 'acc': 0.5}} val: {{'loss': {9 - i}.75, 'acc': 0.25}}\n" for i in (1, 2)
+        ),
+        {"loss": [(1, 8.5), (2, 7.5)], "val/loss": [(1, 8.75), (2, 7.75)], "val/acc": [(1, 0.25), (2, 0.25)]},
+    ),
+    "the same lines under headings of both": (
+        "".join(
+            f"Iter {i}0 (1.5 / 2.5):\nTrain results: \n    Loss : {9 - i}.5\n    Precision : 0.{i}\n\n"
+            f"Val results: \n    Loss : {9 - i}.75\n    Precision : 0.2{i}\n\n"
+            for i in (1, 2, 3)
+        ),
+        {"Loss": [(10, 8.5), (20, 7.5), (30, 6.5)], "val/Loss": [(10, 8.75), (20, 7.75), (30, 6.75)],
+         "Precision": [(10, 0.1), (20, 0.2), (30, 0.3)], "val/Precision": [(10, 0.21), (20, 0.22), (30, 0.23)]},
+    ),
+    "numbers of epochs": (
+        "".join(f"Epoch no. = {e}\nLoss: {e}.5\n" for e in (1, 2)),
+        {"Loss": [(1, 1.5), (2, 2.5)]},
+    ),
+    "losses of epochs before the first step": (
+        "".join(f"Train Loss: {e}.5\n" for e in (1, 2))
+        + "".join(f"[Step {i}0] Running Avg Loss: 0.{i}\n" for i in (3, 4))
+        + "Train Loss: 3.5\n",
+        {"Train Loss": [(1, 1.5), (2, 2.5), (40, 3.5)], "Running Avg Loss": [(30, 0.3), (40, 0.4)]},
+    ),
     "a count glued to the next name, and a tensor": (
         "".join(f"idx: {i}loss: tensor({9 - i}.5, grad_fn=<NegBackward>)\n" for i in range(4)),
         {"loss": [(0, 9.5), (1, 8.5), (2, 7.5), (3, 6.5)]},

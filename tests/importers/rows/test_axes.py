@@ -77,6 +77,9 @@ def test_episodes_count_where_nothing_else_does() -> None:
     rows = [{"episode": float(i), "reward": 1.0, "timestep": 100.0 * i} for i in range(1, 5)]
     assert chosen(rows) == ("timestep", [100, 200, 300, 400])
     assert chosen([{"episode": row["episode"], "reward": 1.0} for row in rows]) == ("episode", [1, 2, 3, 4])
+    ended = [{"time/episodes": row["episode"], "reward": 1.0} for row in rows]
+    assert chosen(ended)[0] == "time/episodes"
+    assert chosen([*ended, {"reward": 2.0}])[0] == "row"
 
 
 def test_rounds_and_generations_count_where_each_row_is_one() -> None:

@@ -10,6 +10,7 @@ from trainforensics.model import Axis
 _GLOBAL = ("global", "total", "update", "timestep")
 _FINISHED = 0.95  # of the iterations of an epoch
 _NO_EPOCH = -1  # before the log has said one
+_FEW_ROWS = 3  # before the first step is stated
 _JUDGED, _BATCHES = 3, 10  # rows, and batches between two of them, by which samples are told from iterations
 
 
@@ -97,8 +98,8 @@ class Clock:
 
     @property
     def by_row(self) -> bool:
-        """Whether nothing but rows was counted so far."""
-        return self.axis is None or self.axis.name.startswith("row")
+        """Whether nothing but rows was counted so far; many that were counted first are counted on."""
+        return self.axis is None or self.axis.name.startswith("row") or self._rows > _FEW_ROWS
 
     def named(self, name: str) -> None:
         """The log states its step under this name."""
@@ -237,6 +238,7 @@ class Clock:
         unit = "step" if self.interval > 1 else "row"
         self._note(Axis(f"row x {self.interval}" if self.interval > 1 else "row", "step" if unit == "step" else "row"))
         self._row_step += self.interval
+        self._rows += 1
         self.step = self._row_step
         return self.step
 
@@ -249,8 +251,10 @@ class Clock:
         self._row_step = step
 
     def _note(self, axis: Axis) -> None:
-        """The first axis stays, but steps that are counted within the first epoch are finer than epochs."""
+        """The first axis stays, but stated steps are more than rows, and within the first epoch finer than epochs."""
         if self.axis is None:
             self.axis, self._noted = axis, self.epoch
-        elif axis.unit == "step" and self.axis.unit == "epoch" and self.epoch == self._noted:
+        elif axis.unit == "step" and (
+            self.axis.unit == "row" or (self.axis.unit == "epoch" and self.epoch == self._noted)
+        ):
             self.axis = axis

@@ -37,7 +37,7 @@ _SUM_OF_COUNTS = re.compile(
 # Words for a part of the data, and whether it is held out.
 SPLITS = {"train": False, "training": False} | dict.fromkeys(
     ("test", "testing", "val", "vali", "valid", "validation", "validate", "validating", "eval", "evaluate",
-     "evaluation", "evaluating", "dev", "cv"), True,
+     "evaluation", "evaluating", "dev", "cv", "verification"), True,
 )  # fmt: skip
 
 _SEPARATOR = re.compile(
@@ -69,6 +69,7 @@ _RATE_BETWEEN = re.compile(r"\s?\w+/s(?:ec)?\s+")  # "12.5 samples/sec 250.5 tok
 _UNIT_BEHIND = re.compile(r"%?\s*([A-Za-z][\w/%]*(?: [A-Za-z/][\w/]*){0,2})(?=\s*(?:[|,;\t]|$))")
 _IN_NAME, _NAME_CLOSES = re.compile(r"\w \([A-Za-z][A-Za-z ]*$"), re.compile(r"\)\s?[:=]")  # "reward (last 10): 2.5"
 _NORM = re.compile(r"(?:(?<=\s)|^)\|{1,2}\w+\|{1,2}$")  # "|g|=0.5"
+_OTHER_UNIT = re.compile(r"\s?(?:nats?|bits?)(?:/\w+)?\s?=\s?")  # "0.5 nats = 0.72 bits"
 _IN_LIST = re.compile(r"[\s,()\[]*$")
 
 
@@ -126,6 +127,9 @@ def find_items(line: str, start: int, end: int) -> list[Item] | int:
         rate = _RATE_BETWEEN.fullmatch(gap) and _RATE_BEHIND.match(line, item.end, end)
         if rate and len(items) > 1:
             item.name, item.said, item.name_start = rate[0].strip(), True, item.start
+            continue
+        if len(items) > 1 and _OTHER_UNIT.fullmatch(gap):
+            item.said = item.skipped = True
             continue
         _name_item(item, gap, token.start() - len(gap), first=len(items) == 1)
         opened = item.said and gap.rstrip().endswith(("[", "(")) and item.name
@@ -227,8 +231,8 @@ def _name_item(item: Item, gap: str, at: int, *, first: bool) -> None:
     item.apart = first
     for separator in _SEPARATOR.finditer(stripped, begin):
         begin, item.apart = separator.end(), True
-    if item.said and (norm := _NORM.search(stripped)):
-        begin, item.apart = norm.start(), True
+    if (norm := _NORM.search(stripped)) is not None:
+        begin, item.said, item.apart = norm.start(), True, True
         item.name, item.name_start = norm[0], at + begin
         return
     text = stripped[begin:]

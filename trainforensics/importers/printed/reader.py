@@ -17,6 +17,7 @@ from trainforensics.importers.printed.ahead import ENOUGH_BARE, Ahead
 from trainforensics.importers.printed.bars import GLUED, PLAIN_BAR, Bar, endless_bar, find_bar, worded_bar
 from trainforensics.importers.printed.clock import Clock, is_global
 from trainforensics.importers.printed.happenings import Happenings
+from trainforensics.importers.printed.naming import TRAIN
 from trainforensics.importers.printed.pace import Order, Pace
 from trainforensics.importers.printed.points import Collector
 from trainforensics.importers.printed.sections import heading, under_evaluation
@@ -27,7 +28,7 @@ from trainforensics.importers.printed.text import Listing, pieces, plain, record
 from trainforensics.importers.printed.tokens import LARGEST_COUNT, count_of, prefix_of, whole_number
 from trainforensics.importers.printed.unread import Unread
 from trainforensics.importers.printed.wordings import in_english, other_words
-from trainforensics.importers.rows.axes import logging_interval, logging_interval_beside
+from trainforensics.importers.rows.axes import logging_interval, logging_interval_beside, says_validation
 from trainforensics.model import Event
 
 # A line without a count or a result beside a number is no record; the words are a cheap look before the expression.
@@ -73,6 +74,8 @@ _DIVERGED = re.compile(
     r"Model diverged with loss = NaN|Batch \d+: Invalid loss, terminating training|\bLoss is nan, stopping training"
 )
 _REPEATED = re.compile(r"best iteration is:\s*$", re.IGNORECASE)  # and LightGBM prints its row once more
+# What ends with a number before a word, "the error is: 0.5 Epoch [2/5]".
+_NUMBER_ENDS = re.compile(r"[:=]\s*[-+]?\d+\.?\d*(?:e[-+]?\d+)?\s?%?\s+(?=[A-Z\[])")
 _BOX_RULER = re.compile(r"\s*[-=]{10,}\s*$")
 
 
@@ -133,6 +136,8 @@ class Reader:
     _split: str = ""  # the held-out data that came first
     _done: float | None = None  # epochs of the training whose summary came last
     _evaluating: bool = False  # under the heading of an evaluation
+    _training: bool = False  # under that of the training
+    _headed: bool = False  # the log has headings of the training, too
 
     def __post_init__(self) -> None:
         self._happenings = Happenings(self.source.label)
@@ -272,8 +277,10 @@ class Reader:
         return self._other(line, number)
 
     def _under_evaluation(self, line: str) -> str:
-        """A line under the heading of an evaluation, as one of it; what the training prints too ends the evaluation,
-        as its bar does that goes on."""
+        """A line under the heading of an evaluation, as one of it.
+
+        What the training prints too ends the evaluation, unless it has headings of its own; its bar that goes on does.
+        """
         at = line.find("%|")
         if at >= 0 and (bar := find_bar(line, at)) is not None and 0 < self._bars.get(bar.total, 0) < bar.count:
             self._evaluating = False
@@ -282,7 +289,7 @@ class Reader:
         as_it_is = known or learn(line, counted=True)
         if isinstance(as_it_is, Shape) and (not as_it_is.values or as_it_is.validation or as_it_is.counted):
             return line
-        if known is not None and known.training:
+        if known is not None and known.training and not (self._headed and not any(map(TRAIN.search, known.names))):
             self._evaluating = False
             return line
         said = under_evaluation(line)
@@ -322,12 +329,23 @@ class Reader:
             if (found := shape.match_with_words(line)) is not None:
                 self._take(shape, found.groups(), number)
                 return ""
-        if (rest := self._learns(line, number)) is not None:
+        if (rest := self._known_behind(line, number) or self._learns(line, number)) is not None:
             return rest
         if self._header and not (_LABELLED.match(line) or _BOX_RULER.match(line)):
             self._header = ""
         self._text(line, number)
         return ""
+
+    def _known_behind(self, line: str, number: int) -> str | None:
+        """The record of a known shape behind what ends with a number of its own, which is read first; None without."""
+        if _NUMBER_ENDS.search(line) is None:
+            return None
+        for shape in self._shapes[:_MOST_FRONT]:
+            at = line.find(shape.lead) if shape.lead and shape.counted else 0
+            if at > 0 and _NUMBER_ENDS.search(line, 0, at + 1) and shape.pattern.match(line[at:]):
+                self._line(line[:at], number)
+                return line[at:]
+        return None
 
     def _opens_dictionary(self, line: str, number: int) -> bool:
         """Whether a dictionary over several lines begins. One member a line is a row only where others follow: else
@@ -353,8 +371,11 @@ class Reader:
 
     def _text(self, line: str, number: int) -> None:
         """What a line that is no record says of events and settings, and of the line under it."""
-        announced = heading(line) if self.records else None
-        self._evaluating = self._evaluating if announced is None else announced
+        announced = heading(line)
+        announced = announced if self.records or not announced else None
+        if announced is not None:
+            self._headed |= not announced and self._lines.begin_so(line, number) > 1  # it comes again
+            self._evaluating, self._training = announced, self._headed and not announced
         idle = announced is None and not (
             self._header or self._undecided or self._in_summary or len(line) > _LONGEST_IDLE
         )
@@ -412,14 +433,9 @@ class Reader:
             if len(self._unknown) < _MOST_UNKNOWN and not self._undecided:
                 self._unknown.add(skeleton)
             return None
-        counted = learned.training and any(known.step_name == learned.step_name for known in self._known)
-        still = learned.step and learned.epoch and not (counted or learned.total)
-        if still and self._lines.stands_still(learned, number):
-            learned.step, learned.step_name, learned.length = 0, "", learned.step
-        if learned.step_name == "iteration" and line.startswith("[") and any(known.of_batches for known in self._known):
-            learned.count_epochs()  # "[1] Train-accuracy=0.5"
-        if learned.total and not learned.epoch and self._lines.counts_epochs(learned, number):
-            learned.part_share()
+        if self._training and learned.only_scores and not says_validation(line):
+            learned.validation = False
+        self._mind_counts(learned, line, number)
         if learned.rival and learned.plain:
             finer = learn(line, header=self._header, distrust=True)
             if isinstance(finer, Shape) and self._is_better(finer, learned, number):
@@ -435,6 +451,17 @@ class Reader:
             return False
         others = [known for known in self._known if known.step and known.step_name == axis.name]
         return bool(others) and self._lines.counts_otherwise(shape, others, number)
+
+    def _mind_counts(self, shape: Shape, line: str, number: int) -> None:
+        """Take a count of a new shape for what the lines around say that it is."""
+        counted = shape.training and any(known.step_name == shape.step_name for known in self._known)
+        still = shape.step and shape.epoch and not (counted or shape.total)
+        if still and self._lines.stands_still(shape, number):
+            shape.step, shape.step_name, shape.length = 0, "", shape.step
+        if shape.step_name == "iteration" and line.startswith("[") and any(known.of_batches for known in self._known):
+            shape.count_epochs()  # "[1] Train-accuracy=0.5"
+        if shape.total and not shape.epoch and self._lines.counts_epochs(shape, number):
+            shape.part_share()
 
     def _is_better(self, finer: Shape, shape: Shape, number: int) -> bool:
         """Whether a less trusted count tells lines apart that share the other, or rises where the other does not."""
@@ -507,6 +534,7 @@ class Reader:
         step = (self.clock.step or 0) if shape.follows else self._step(shape, groups, line)
         if shape.counted:
             self._evaluating = shape.validation and (self._evaluating or not shape.values)
+            self._training = False
             goes_on = not shape.values or _GOES_ON.match(self._lines.after(line))
             self._header = (shape.step_name or "epoch") if goes_on else ""
         if step is None:

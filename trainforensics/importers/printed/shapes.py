@@ -99,6 +99,7 @@ _SPLIT_RESULT = re.compile(
 )
 _HELD_OUT_RESULT = re.compile(r"(?:val|valid|validation|eval|evaluation|test|dev) \w+", re.IGNORECASE)
 _OF_PERCENT = re.compile(r"\s*%\)?\s*\($")  # "45% (4500/10000)" says how many that are
+_SHORT_SPLITS = ("tr", "trn", "va", "vl", "te", "tst")
 _WEIGHED = frozenset({"step_time", "dataloader_time", "comm_time", "tokens_per_sec", "gpu_memory", "host_memory"})
 _NEVER_ALONE = frozenset({"s", "batch", "batches", "ba", "mb", "minibatch", *_PLURAL})
 _LONGEST_RECORD = 16_384
@@ -120,7 +121,8 @@ class Shape:
     `dictionary`: a printed dictionary, which need not name its step. `stated`: it states its step and no epoch.
     `plain`: its step needs no thought, and `steps` stays empty. `used`: it had rows before the last flush.
     `follows`: what it counts is not what the log's axis does, so its rows are of the step reached.
-    `split`: the held-out data that it is of. `evaluating`: the same kind, where its words are printed of such data too.
+    `split`: the held-out data that it is of. `lead`: the text it begins with. `evaluating`: the same kind, where its
+    words are printed of such data too.
     """
 
     pattern: re.Pattern[str] = re.compile("")
@@ -152,6 +154,7 @@ class Shape:
     steps: list[int] = field(default_factory=list)
     seqs: list[int] = field(default_factory=list)
     split: str = "val"
+    lead: str = ""
     evaluating: Shape | None = None
     _loose: re.Pattern[str] | None = None
 
@@ -304,6 +307,7 @@ def learn(
     shape.held_out = shape.validation or any(map(says_validation, shape.names))
     if shape.validation and _OF_TEST.search(line, 0, _first_value(items)):
         shape.split = "test"
+    shape.lead = line[start : items[0].start] if brace is None else ""
     shape.stated = shape.plain = bool(shape.step and shape.values) and not (within or shape.dictionary or bar)
     shape.pattern = expression(line, prefix, items, prefix.end if brace else start, end, whole=brace is None)
     return shape if shape.pattern.match(line) else None
@@ -502,7 +506,7 @@ def _is_record(
     if not lead - _LEAD:
         shape.validation |= any(SPLITS.get(word) for word in lead)
     if shape.counted or shape.bar:
-        return _holds_metric(shape, kept, found) or _is_row(line, kept)
+        return _holds_metric(shape, line, kept, found) or _is_row(line, kept)
     end = line[span[0] : span[1]].rstrip()[-1:]
     code = end in {";", "{"} or (end == "," and len(items) == 1) or _QUOTED.match(line, span[0])
     if code or lead - _LEAD or len(tail) > _TAIL or len(items) > _MOST_ITEMS:
@@ -523,7 +527,7 @@ def _is_record(
     return _tells_enough(shape, line, kept, found, under_header, counted)
 
 
-def _holds_metric(shape: Shape, kept: Sequence[Item], found: Collection[str | None]) -> bool:
+def _holds_metric(shape: Shape, line: str, kept: Sequence[Item], found: Collection[str | None]) -> bool:
     """Whether a line that counts says how the training goes. Counts that many texts hold need a result beside them."""
     values = [item for item in kept if item.kind == "value"]
     if kept[0].share and not kept[0].name and not shape.bar:
@@ -533,12 +537,18 @@ def _holds_metric(shape: Shape, kept: Sequence[Item], found: Collection[str | No
     if shape.step_name.lower() in _PLURAL and not (shape.total or within):
         paths = any(item.said and "/" in item.name and _METRIC.search(item.name) for item in values)
         return paths or not RESULT_ROLES.isdisjoint(found)
-    return bool(found) or any(_measures(shape, item) for item in values if item.said)
+    return bool(found) or any((item.said and _measures(shape, item)) or _of_split(line, item) for item in values)
 
 
 def _measures(shape: Shape, item: Item) -> bool:
     """Whether a name says that something was measured; in an evaluation's line every name does."""
     return shape.validation or _METRIC.search(item.name) is not None or is_score(item.name)
+
+
+def _of_split(line: str, item: Item) -> bool:
+    """Whether a number with decimals is said to be of a part of the data and nothing else: "step 5 train: 2.5"."""
+    set_apart = (item.said or item.apart) and "." in line[item.start : item.end] and not MEASURED.match(line, item.end)
+    return set_apart and item.name.lower() in {*SPLITS, *_SHORT_SPLITS}
 
 
 def _is_row(line: str, kept: Sequence[Item]) -> bool:
@@ -590,7 +600,9 @@ def _tells_enough(
         return roles.resolve(first.name).role in RESULT_ROLES or said
     if any(map(is_score, shape.names)):
         trained = not counted and _LOSS.search(first.name)  # a log that counts nothing: "[D loss: 0.5, acc: 0.75]"
-        shape.validation = not (first.name.lower().startswith("train") or trained or _OF_BATCHES in line)
+        scores = [name for name in shape.names if is_score(name)]
+        said = first.name.lower().startswith("train") or all(map(TRAIN.match, scores))
+        shape.validation = not (said or trained or _OF_BATCHES in line)
         return True
     alone = found == {"tokens_per_sec"} or first.name == "epoch time"
     return counted and said and bool(found) and (len(shape.values) >= 2 or alone)

@@ -8,6 +8,10 @@ from dataclasses import dataclass
 
 _ANSI = re.compile(r"\x1b(?:\[[\d;?]*[A-Za-z]|\][^\x07]*\x07|[()][A-Z0-9])")
 _NUMBERED = re.compile(r"\b(epoch|iteration|iter|step|episode|batch|update) #(\d)", re.IGNORECASE)  # "Epoch #3"
+_NUMBER_OF = re.compile(  # "Epoch no. = 3", "iteration number: 5"
+    r"\b(epoch|iteration|iter|step|episode|batch|update) (?:no\.?|num(?:ber)?\.?|nr\.?)(?=\s?[:=]?\s?\d)", re.IGNORECASE
+)
+_DASHED = re.compile(r"(?<=, )([A-Za-z]\w*) - (?=\d)")  # "1.50it/s, dice_loss - 0.5, iou_score - 0.5]"
 _R_PRINT = re.compile(r'^\[1\] "(.*)"$', re.MULTILINE)
 _ROUND = re.compile(r"^\[(\d+)\]:(?=\s+\w+'s \w+:)", re.MULTILINE)  # LightGBM: "[5]:  valid's l2:0.5"
 _DOTTED = re.compile(r"\b(epoch|step)\.{2,} \((?=\d)", re.IGNORECASE)  # "Epoch... (3/20 | Loss: 0.5)"
@@ -37,6 +41,8 @@ def plain(text: str) -> str:
         text = text.replace(" \u2192 ", " -> ")
     if "% " in text:
         text = _UNDRAWN.sub("|| ", text)
+    if "it/s, " in text and " - " in text:
+        text = _DASHED.sub(r"\1=", text)
     if '[1] "' in text:
         text = _R_PRINT.sub(r"\1", text)
     if "'s " in text:
@@ -47,6 +53,8 @@ def plain(text: str) -> str:
         text = _BOTH.sub(r"epoch \2, \1 \3", text)
     if " #" in text:
         text = _NUMBERED.sub(r"\1  \2", text)
+    if any(word in text for word in (" no", " No", " num", " Num", " nr", " NO", " NUM")):
+        text = _NUMBER_OF.sub(r"\1", text)
     return _GLUED_RANK.sub("\r", text) if "[rank" in text else text
 
 

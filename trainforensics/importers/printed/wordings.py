@@ -8,47 +8,79 @@ from trainforensics.importers.printed.items import SPLITS
 from trainforensics.importers.printed.tokens import NUMBER
 
 _WORDS = {
-    "epoch": "轮次 轮数 周期 エポック 에포크 에폭",
-    "step": "训练步数 训练步 步数 步骤 訓練步數 ステップ 스텝",
+    "epoch": "迭代轮次 轮次 轮数 周期 エポック 에포크 에폭",
+    "step": "训练步数 训练步 步数 步骤 訓練步數 ステップ 스텝 단계",
     "iteration": "迭代次数 迭代 イテレーション 반복",
     "batch": "批次 バッチ 배치",
-    "train ": "训练集 训练 訓練集 訓練 学習データ 훈련 학습",
-    "val ": "验证集 验证 驗證集 驗證 検証 검증",
+    "episode": "回合数 回合 エピソード 에피소드",
+    "train ": "训练集 训练 訓練集 訓練 学習データ 学習 훈련 학습",
+    "val ": "验证集 验证 驗證集 驗證 検証 評価 검증 평가",
     "test ": "测试集 测试 測試集 測試 テスト 테스트",
     "average ": "平均",
     "total ": "总体 总",
-    "loss": "损失函数 损失值 损失 損失 ロス 손실",
+    "loss": "损失函数 损失值 损失 損失関数 損失 ロス 손실",
     "accuracy": "准确率 准确度 正确率 精确度 準確率 正解率 精度 정확도",
+    "error": "误差 誤差 오차",
+    "mse": "均方误差",
+    "recall": "召回率 再現率 재현율",
+    "precision": "精确率 適合率 정밀도",
     "learning_rate": "学习率 學習率 学習率 학습률",
     "grad_norm": "梯度范数 梯度範數 勾配ノルム",
     "perplexity": "困惑度",
-    "reward": "奖励 報酬 보상",
+    "reward": "奖励 回报 報酬 보상",
     "time": "耗时 用时 时间 時間 시간",
     "best ": "最佳 最好 最优",
     "improved ": "提升",
 }
-# Of languages that part their words; none is a word of English.
+# Of languages that part their words; none is a word of English. "_" stands for a space.
 _WHOLE_WORDS = {
-    "epoch": "época epoca epoche époque epoka epocă эпоха epok",
-    "epochs": "épocas épocas epochen époques epoki эпохи эпох",
-    "step": "paso passo schritt étape krok шаг adım",
-    "iteration": "iteración iteração iterazione itération iteracja итерация",
+    "epoch": "época epoca epoche époque epoka epocă epok epocha tijdperk korszak эпоха эпох епоха εποχή عصر",
+    "epochs": "épocas epocas epochen époques epoki epoci эпохи эпохе епохи",
+    "step": "paso passo schritt étape krok pas stap steg lépés askel langkah bước adım шаг крок βήμα خطوة",
+    "iteration": "iteración iteracion iteração iteracao iterazione itération iteracja iterație iteratie iterace"
+    " iterasyon iterasi итерация итерации ітерація",
     "batch": "lote батч",
-    "train": "entrenamiento treinamento treino entraînement addestramento trening treningowa обучение обучения eğitim",
-    "val": "validación validação validierung validazione walidacja walidacyjna валидация валидации doğrulama",
+    "train": "entrenamiento treinamento treino entraînement entrainement apprentissage addestramento trening treningowa"
+    " antrenare antrenament träning treening trénování eğitim pelatihan обучение обучения обучающая навчання",
+    "val": "validación validacion validação validacao validierung validazione walidacja walidacyjna validare"
+    " validering validatie validace validointi validasi doğrulama dogrulama валидация валидации валідація",
     "test": "prueba teste тест",
-    "loss": "pérdida perda perte perdita verlust strata потери потеря kayıp kaybı",
-    "accuracy": "precisión exactitud acurácia précision accuratezza genauigkeit dokładność точность doğruluk doğruluğu",
-    "learning_rate": "lernrate",
-    "reward": "recompensa récompense belohnung ricompensa награда",
-    "time": "tiempo temps zeit czas время",
+    "loss": "pérdida perdida perda perte perdita verlust verlies förlust strata pierdere pierderea ztráta veszteség"
+    " häviö kerugian kayıp kayip kaybı kaybi потери потеря лосс втрати втрата απώλεια خسارة",
+    "accuracy": "precisión exactitud acurácia acuracia précision exactitude accuratezza genauigkeit nauwkeurigheid"
+    " noggrannhet dokładność dokladnosc acuratețe acuratete acuratețea přesnost pontosság tarkkuus akurasi doğruluk"
+    " dogruluk doğruluğu точность точності точність ακρίβεια دقة",
+    "train loss": "trainingsverlust trainingsverlies träningsförlust",
+    "val loss": "validierungsverlust validatieverlies valideringsförlust",
+    "test loss": "testverlust testverlies testförlust",
+    "train accuracy": "trainingsgenauigkeit",
+    "val accuracy": "validierungsgenauigkeit",
+    "test accuracy": "testgenauigkeit",
+    "error": "fehler erreur erro errore eroare błąd ошибка помилка hata",
+    "learning_rate": "lernrate tasa_de_aprendizaje taxa_de_aprendizado taxa_de_aprendizagem taux_d'apprentissage"
+    " tasso_di_apprendimento rata_de_învățare rata_de_invatare öğrenme_oranı leersnelheid скорость_обучения",
+    "reward": "recompensa récompense belohnung ricompensa recompensă награда",
+    "time": "tiempo tempo temps zeit czas timp время",
+    "best": "mejor melhor meilleur meilleure beste bester bestes migliore najlepsza najlepszy cea_mai_buna cea_mai_bună"
+    " лучший лучшая лучшее en_iyi",
+    "bits/char": "biti/caracter bits/carácter bits/caractère bits/zeichen",
 }
 _ENGLISH = {
-    word: english for table in (_WORDS, _WHOLE_WORDS) for english, words in table.items() for word in words.split()
+    word.replace("_", " "): english
+    for table in (_WORDS, _WHOLE_WORDS)
+    for english, words in table.items()
+    for word in words.split()
 }
-_LATIN = re.compile(rf"\b(?:{'|'.join(sorted(' '.join(_WHOLE_WORDS.values()).split()))})\b", re.IGNORECASE)
+_LATIN = re.compile(
+    rf"\b(?:{'|'.join(sorted(' '.join(_WHOLE_WORDS.values()).split())).replace('_', ' ')})\b", re.IGNORECASE
+)
 _FOREIGN = re.compile(
     rf"{'|'.join(sorted(' '.join(_WORDS.values()).split(), key=len, reverse=True))}|{_LATIN.pattern}", re.IGNORECASE
+)
+# "loss of the training" as it stands once its words are English: "loss de train", "accuracy em val".
+_OF_SPLIT = re.compile(
+    r"\b(loss|accuracy|error) (?:d[aeiou]|del|della|des|na|no|em|en|în|van|of|på|la|al)(?: la| el| de)?"
+    r" (train|val|test)\b"
 )
 _ORDINAL = re.compile(r"第\s*(\d+(?:\s*/\s*\d+)?)\s*(?:个\s*)?(轮|輪|回合|步|次迭代|批)")  # "第 3 轮"
 _COUNTS = {"轮": "epoch", "輪": "epoch", "回合": "episode", "步": "step", "次迭代": "iteration", "批": "batch"}
@@ -57,12 +89,27 @@ _PUNCTUATION = str.maketrans(
 )
 _CELL = rf"\s+({NUMBER})"
 _COUNTED = r"(?i:epoch|step|iter|batch|rank)"
+_RESULT = (
+    r"(?i:(?:(?:train|trn|tr|val|valid|va|test|dev|eval)[ _])?(?:loss|nll|mse|ppl|acc|bpb|bpc)"
+    r"|train|trn|tr|val|valid|va|test|dev|eval|hella)"
+)
+# A count that its name is glued to, at the beginning: "E01 | ...", "Epoch3: ...", "ep_12 - ...".
+_GLUED_COUNT = re.compile(
+    r"\s*\[?(?:(epoch|ep|iter|step)_?|E)(\d+)(?=[/\d]*\]?(?:\s*[|:,-]|\s+[a-z]\w*[ :=]))", re.IGNORECASE
+)
 # What must stand in the line for the expression to be tried, the expression, and the line in other words.
 _FORMATS = tuple(
     (mark, re.compile(pattern), said)
     for mark, pattern, said in (
         (" data=", r"(train|val):\s*\[[^\]]*\] data=0*(\d+/)0*(\d+) (.*)", r"\1 [\2\3] \4"),  # llama.cpp
-        (" Batch ", r"(.*)\b(TRAIN|CV) Batch (\d+)/(\d+) (.*)", r"\1\2 epoch: \3, batch: \4, \5"),  # WeNet
+        # WeNet
+        (" Batch ", r"(.*)\bCV (?:\| )?Batch (\d+)/(\d+) (loss .*?)(?: history loss .*)?",
+         r"\1CV epoch: \2 [\3/\3] \4"),
+        (" Batch ", r"(.*)\bTRAIN Batch (\d+)/(\d+) (.*)", r"\1TRAIN epoch: \2, batch: \3, \4"),
+        (" CV info ", rf"(.*)\bEpoch (\d+) (?:Step \d+ )?CV info (?:.* )?cv_loss ({NUMBER}).*",
+         r"\1CV epoch: \2, loss: \3"),
+        ("network-snapshot-", rf"network-snapshot-(\d+) .*?\s([a-z]+\d*\w*)\s+({NUMBER})(?:\s.*)?",  # StyleGAN2
+         r"iteration \1, val/\2=\3"),
         ("Progress: ", r"Progress:\s+[\d.]+%\s+(words/sec/thread:.*?)(?:\s+ETA:.*)?", r"\1"),  # fastText
         ("(- ", rf"\s*\d+m \d+s \(- ?\d+m \d+s\) \((\d+) \d+%\) ({NUMBER})$", r"iteration \1, loss=\2"),
         (" objective function for ",  # Kaldi, which maximises it
@@ -103,7 +150,20 @@ _FORMATS = tuple(
         (":", rf"\s*((?i:epoch|step|iter(?:ation)?) \d+):({NUMBER})", r"\1: \2"),
         ("]: ", rf"\s*((?i:epoch|step|iter(?:ation)?) \[\d+/\d+\]): ((?=\S*\.){NUMBER})", r"\1 loss: \2"),
         (", numImages:", r"\s*\[Epoch: (\d+), numImages: +\d+\]", r"epoch \1"),  # over the results of its data
+        # of PyTorch's tutorials
+        (" of the ",
+         r"(.*?)(?:[Tt]he )?(?:(?:[Aa]verage|[Mm]ean|[Tt]est|[Vv]alidation) )?(?i:(accuracy|error|loss)) of the"
+         r" (?:network|model|net|classifier) on (?:the |all )?(?:\d+ )?(train|test|validation|val|eval)(?:ing)?"
+         rf" (?:images|samples|examples|data|set|dataset) *(?:is)?\s?[:=]?\s*({NUMBER})\s?%?\s*",
+         r"\1\3_\2: \4"),
         ("#", r"#(\d+)(?=[\s:|])(.*=.*)", r"iteration \1 \2"),
+        # a count alone before a result: "0 train 10.9" of build-nanogpt, "100: loss 2.5 lr 1e-3", "0/ 200000: 3.5"
+        (" ", rf"\s*(\d+):?\s+({_RESULT})\s+({NUMBER})((?:\s+[A-Za-z][\w/]*[ =:]+{NUMBER}\w*)*)\s*",
+         r"iteration \1, \2=\3,\4"),
+        ("/", rf"\s*(\d+)/ +(\d+): ((?=\S*\.){NUMBER})\s*", r"iteration \1/\2, loss: \3"),  # makemore
+        ("|Iter", r"(.*)\b(Train|Val|Test)\|Epoch(\d+)/\d+\|Iter(\d+)\(\d+/\d+\)\|(.*?)\|?\s*",  # NanoDet
+         r"\1\2 epoch: \3, iter: \4, \5"),
+        (" nats", rf"\s*(?:[-=]*>)?\s*(train|val|valid|test|dev|eval):? ({NUMBER}) nats\b.*", r"\1 loss: \2"),
         (" [", rf"\s*(\d+): +(\[(?!{_COUNTED})[A-Za-z][\w ]*: .*)", r"iteration \1 \2"),
         (" [", rf"\s*(\d+)-(\d+) +(\[(?!{_COUNTED})[A-Za-z][\w ]*: .*)", r"epoch \1, batch \2, \3"),
     )
@@ -122,6 +182,11 @@ _GLUED = re.compile(
 # Pairs go on in a dictionary: "dev | avg_loss: 2.5 | {'rougeL': 7.25}".
 _GOES_ON_INSIDE = re.compile(
     rf"(.*(?:loss|ppl|perplexity)\s?[:=]\s*{NUMBER}\W+)\{{('[\w.@-]+': {NUMBER}(?:, '[\w.@-]+': {NUMBER})*)\}}\s*"
+)
+# Those of an evaluation behind those of the training: "epoch 1: {'loss': 0.5} val: {'loss': 0.75}".
+_MEMBERS = rf"'[\w.@/-]+': {NUMBER}(?:, '[\w.@/-]+': {NUMBER})*"
+_TWO_DICTIONARIES = re.compile(
+    rf"(.*\{{{_MEMBERS}\}})\W*(val|valid|validation|eval|test|dev)\w*\W*\{{({_MEMBERS})\}}\s*", re.IGNORECASE
 )
 # One of several held-out sets: "Img Val | Loss: 0.5 | Dice: 0.75".
 _OF_SET = re.compile(
@@ -143,6 +208,16 @@ def other_words(line: str) -> str:
             return found.expand(said)
     if (parted := _GLUED.sub(" ", line)) != line:
         return parted
+    if (found := _GLUED_COUNT.match(line)) is not None:
+        return f"{found[1] or 'epoch'} {found[2]}{line[found.end() :]}"
+    return _without_dictionaries(line)
+
+
+def _without_dictionaries(line: str) -> str:
+    """What stands in dictionaries, in pairs and behind arrows as names and numbers."""
+    if line.count("{'") > 1 and (found := _TWO_DICTIONARIES.fullmatch(line)) is not None:
+        held_out = re.sub(r"'([^']+)'", rf"{found[2]}/\1", found[3])
+        return re.sub("[{}']", "", found[1]) + f", {held_out}"
     if "{'" in line and (found := _GOES_ON_INSIDE.fullmatch(line)) is not None:
         return found[1] + found[2].replace("'", "")
     if " | " in line and (found := _OF_SET.fullmatch(line)) is not None:
@@ -169,4 +244,5 @@ def in_english(line: str) -> str:
     if _FOREIGN.search(line) is None and _ORDINAL.search(line) is None:
         return line
     line = _ORDINAL.sub(lambda found: f"{_COUNTS[found[2]]} {found[1]} ", line.translate(_PUNCTUATION))
-    return _FOREIGN.sub(lambda found: _ENGLISH[found[0].lower()], line)
+    line = _FOREIGN.sub(lambda found: _ENGLISH[found[0].lower()], line)
+    return _OF_SPLIT.sub(r"\2 \1", line)

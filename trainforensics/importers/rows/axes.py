@@ -74,7 +74,7 @@ _SAMPLES = (
 )
 _KIMG = ("progress/kimg/mean", "progress/kimg")  # thousands of images, with decimals
 _VALIDATION_WORD = re.compile(
-    r"(?:^|[^a-z])(val|vali|valid|validation|eval|evaluation|test|dev)(?:$|[^a-z])", re.IGNORECASE
+    r"(?:^|[^a-z])(val|vali|valid|validation|eval|evaluation|test|dev|verification)(?:$|[^a-z])", re.IGNORECASE
 )
 _INTERVALS = frozenset(
     {
@@ -268,7 +268,7 @@ def _rank_of(name: str) -> int | None:
         return None
     if plain == "global_step/max_steps":
         return 0
-    if not folders and last in _EPISODES:
+    if last in _EPISODES:
         return len(_STEPS) + 2
     if not folders and last in _ROUNDS:
         return len(_STEPS) + 3
@@ -287,6 +287,8 @@ def _step_column(block: Block, epoch: str | None) -> str | None:
         if _plain(name) in _ROUNDS and (epoch is not None or not _one_row_each(block, name)):
             continue
         cover = np.count_nonzero(cells.state == VALUE) / len(block)
+        if cover < 1 and "/" in name and _plain(name).rsplit("/", 1)[-1] in _EPISODES:
+            continue  # rows between the ends of episodes hold other values
         candidates.append((cover < 0.5, rank, order, name))
     if not candidates:
         return None
