@@ -17,8 +17,8 @@ Evidence:
 
 False positives:
     Epoch boundaries (training falls in stairs, validation does not), learning-rate steps and restarts, which are other
-    kinds' business; changes that validation shares are the model's. A fall where the rows come to stand farther apart in
-    steps: there was time for it.
+    kinds' business; changes that validation shares are the model's. A fall where the rows come to stand farther apart:
+    there was time for it.
 
 Example:
     Training loss falls from 1.875 to 1.839 at step 190,000 while two validation sets go on as before.
