@@ -220,7 +220,8 @@ def _about_steps(axis: axes.StepAxis) -> Iterator[ReadWarning]:
     """What the step column did not say."""
     if axis.unused:
         message = (
-            f"step column {axis.unused!r} has no usable numbers (whole ones that change); rows are counted instead"
+            f"step column {axis.unused!r} has no usable numbers (whole ones that change, in every row of episodes); "
+            "rows are counted instead"
         )
         yield ReadWarning("odd-step", f"column {axis.unused}", message)
     count, line = axis.odd_steps()
