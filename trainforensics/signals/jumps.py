@@ -154,3 +154,34 @@ def swings(curve: Curve, factor: float, as_bad: float) -> tuple[int, float, floa
         return None
     first_low = int(np.argmin(above))
     return first_low + int(np.argmax(above[first_low:])), low, high
+
+
+def worse_than_at_first(loss: Floats, other: Floats, rise: float, lost: float) -> Ints:
+    """Positions at which two errors of the same evaluations, both positive, are worse than at the first of them.
+
+    The one by a share `rise` above those around it and above the first, the other by a share `lost` above the first;
+    the next two come back below the first. At most one in six, else validation swings.
+    """
+    n = len(loss)
+    around = np.array([np.median(np.delete(loss, i)[max(0, i - 2) : i + 2]) for i in range(n)])
+    back = np.array([i == n - 1 or loss[i + 1 : i + 3].min() < loss[0] for i in range(n)])
+    bad = (loss > (1 + rise) * around) & (loss > loss[0]) & (other >= (1 + lost) * other[0]) & back
+    return np.flatnonzero(bad) if bad.sum() <= max(1, n / 6) else np.empty(0, np.int64)
+
+
+def last_apart(value: Floats, gap: float) -> float:
+    """Factor by which the last of some positive values lies away from the three before it, negative in logarithms where
+    it lies below; 0 unless that is `gap` times the largest move of the later half."""
+    shown = np.log(value)
+    moves = np.abs(np.diff(shown[len(shown) // 2 : -1]))
+    away = float(shown[-1] - np.median(shown[-4:-1]))
+    return away if len(moves) > 1 and abs(away) > gap * max(float(moves.max()), TINY) else 0.0
+
+
+def lost_for_one(score: Floats, kept: float) -> Ints:
+    """Positions at which a score has less than a share `kept` of both evaluations before and both after it, which are
+    alike by a factor of two."""
+    at = np.arange(2, len(score) - 2)
+    near = np.stack([score[at + shift] for shift in (-2, -1, 1, 2)], axis=1)
+    alone = (score[at] < kept * near.min(axis=1)) & (near.max(axis=1) <= 2 * near.min(axis=1))
+    return np.asarray(at[alone])
