@@ -11,9 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainforensics.signals.curve import Curve, Floats, Ints
-from trainforensics.signals.evaluations import FEW, TINY, Condensed, point_noise, scale_of
+from trainforensics.signals.evaluations import FEW, TINY, VERY_FEW, Condensed, point_noise, scale_of
 from trainforensics.signals.noise import medians_of
 
+OFTEN = 0.25  # of the moves: two rises and falls in a dozen evaluations at least
+FEWEST_TURNS = 3
 MAX_JUMP_POINTS = 400  # a jump needs neighbouring evaluations, so less may be condensed
 
 
@@ -138,22 +140,37 @@ def _heights(curve: Curve) -> tuple[Floats, Floats, bool]:
 
 
 def swings(curve: Curve, factor: float, as_bad: float) -> tuple[int, float, float] | None:
-    """Whether the later half of a positive curve swings to and fro by `factor`, again and again back to its start.
+    """Whether the later half of a positive curve swings to and fro by `factor`, again and again.
 
-    The index of the first swing up, and the 10th and 90th percentile of the later half. A share `as_bad` of it must lie
-    above the first evaluations; the middle is crossed by every fourth move at least, as one rise does not.
+    The index of the first swing up, and the 10th and 90th percentile of the later half. The middle is crossed by every
+    fourth move at least, as one rise does not, and a share `as_bad` of it lies above the first evaluations. Where those
+    are too few for shares, every fourth move turns by the factor, three at least.
     """
     value, n = curve.value, len(curve)
-    if n < 2 * FEW or value.min() <= 0:
+    if n < VERY_FEW or value.min() <= 0:
         return None
     late = value[n // 2 :]
     low, high = (float(q) for q in np.quantile(late, (0.1, 0.9)))
     above = value > math.sqrt(low * high)
     often = float(np.mean(above[n // 2 + 1 :] != above[n // 2 : -1]))
-    if high < factor * low or often < 0.25 or float(np.mean(late > np.median(value[:3]))) < as_bad:
+    if n >= 2 * FEW:
+        found = often >= OFTEN and float(np.mean(late > np.median(value[:3]))) >= as_bad
+    else:
+        found = turns(np.log(value[n // 4 :]), math.log(factor)) >= max(FEWEST_TURNS, OFTEN * (n - n // 4))
+    if not found or high < factor * low:
         return None
     first_low = int(np.argmin(above))
     return first_low + int(np.argmax(above[first_low:])), low, high
+
+
+def turns(value: Floats, height: float) -> int:
+    """How often the values turn by `height` at least: from a rise to a fall, or back."""
+    count, way, low, high = 0, 0, value[0], value[0]
+    for v in value:
+        if (way <= 0 and v >= low + height) or (way >= 0 and v <= high - height):
+            count, way, low, high = count + 1, 1 if v > low else -1, v, v
+        low, high = min(low, v), max(high, v)
+    return count
 
 
 def worse_than_at_first(loss: Floats, other: Floats, rise: float, lost: float) -> Ints:

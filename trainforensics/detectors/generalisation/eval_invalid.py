@@ -3,7 +3,9 @@
 What it detects:
     Validation losses that are NaN or infinite while training is finite; that repeat one value exactly while training
     moves; that are negative or exactly zero while the training loss is positive; or that lie and swing at many times
-    the loss of the untrained model while training is smooth (statistics of batch normalisation, a wrong mode). A
+    the loss of the untrained model while training is smooth (statistics of batch normalisation, a wrong mode), or stay
+    at ten times that and more while training learns. An accuracy that is perfect at every evaluation while recall and
+    precision are zero. A
     metric that gives one value at every evaluation while the training loss goes on falling (weights that are not the
     trained ones, a wrong label map).
 
@@ -28,6 +30,7 @@ Parameters:
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,12 +40,24 @@ from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome, Scope
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.curve import Bools, Floats, Ints
-from trainforensics.signals.evaluations import condense, evaluated, is_whole, level_up_to, point_noise, runs, usable
+from trainforensics.signals.evaluations import (
+    condense,
+    evaluated,
+    is_whole,
+    level_up_to,
+    point_noise,
+    runs,
+    usable,
+    validation_curves,
+)
 from trainforensics.signals.frozen import frozen_metric
 from trainforensics.signals.jumps import MAX_JUMP_POINTS
 from trainforensics.signals.noise import printed_grid
 
+FEWEST = 4  # evaluations at which two scores contradict each other
 LEARNT = 0.5  # logarithm of the factor by which the training loss fell from its first to its last third
+
+_COUNTS = re.compile(r"(^|[^a-z0-9])(precision|recall|f1)([^a-z0-9]|$)")
 
 META = Meta(
     kind=KINDS["eval-invalid"],
@@ -52,6 +67,9 @@ META = Meta(
         Param("frozen", 5.0, "evaluations in a row with exactly one value; rounding alone seldom repeats that often"),
         Param("moved", 0.1, "share by which the training loss must have moved over frozen evaluations"),
         Param("above", 3.0, "times the highest training level that a typical evaluation must exceed to be impossible"),
+        Param("sound", 0.1, "share of evaluations no worse than training's highest level with which it can evaluate"),
+        Param("aloof", 10.0, "times the highest training level above which all evaluations stay unmoved"),
+        Param("unmoved", 0.1, "of the orders of magnitude by which training fell"),
         Param("swing", 0.2, "point-to-point noise against the level; healthy evaluations repeat within a few per cent"),
     ),
 )
@@ -74,6 +92,8 @@ def detect(signals: Signals, params: Params) -> Outcome:
     if not curves:
         return NotApplicable("no evaluation was logged", "evaluate on held-out data")
     faults = [fault for curve in curves if (fault := _fault(curve, train, signals, params)) is not None]
+    if not faults and (fault := _contradicted(signals)) is not None:
+        faults = [fault]
     if train is None and not faults:
         return NotApplicable("no training loss to hold the evaluation against", "log the training loss")
     if train is not None and not faults and (fault := _frozen_metric(signals, train)) is not None:
@@ -90,7 +110,7 @@ def _fault(curve: Curve, train: Curve | None, signals: Signals, params: Params) 
     clean = evaluated(usable(curve))
     level = _training_level(train, clean)
     positive = bool(np.all(train.value[train.finite] > 0))
-    for judge in (_frozen, _impossible, _wild) if positive else (_frozen,):
+    for judge in (_frozen, _impossible, _wild, _aloof) if positive else (_frozen,):
         fault = judge(clean, level, params)
         if fault is not None:
             return fault
@@ -185,20 +205,52 @@ def _wild(curve: Curve, level: Floats, params: Params) -> _Fault | None:
     swing, calm = point_noise(np.log(curve.value)), point_noise(np.log(level[known]))
     typical, highest = float(np.median(curve.value)), float(level[known].max())
     beyond = typical > params["above"] * highest and swing > params["swing"]
-    if not beyond or swing < 3 * calm or _falls_along(curve, level):
+    sound = float(np.mean(curve.value <= highest)) > params["sound"]
+    if not beyond or sound or swing < 3 * calm or _falls_along(curve, level):
         return None
     bad = curve.value > params["above"] * np.where(known, level, np.inf)
     text = f"evaluations swing by {swing:.0%} around {typical:.4g}, training never exceeds {highest:.4g}"
     return _Fault(curve, bad, text, 0.85) if bad.any() else None
 
 
+def _aloof(curve: Curve, level: Floats, params: Params) -> _Fault | None:
+    """Evaluations far above all of training that stay where they are while training learns."""
+    known = np.isfinite(level)
+    if len(curve) < 5 or known.sum() < 5 or curve.value.min() <= params["aloof"] * float(level[known].max()):
+        return None
+    fall, train_fall = _falls(curve, level)
+    if train_fall < LEARNT or abs(fall) > params["unmoved"] * train_fall:
+        return None
+    text = f"evaluations stay at {curve.value[0]:.4g} to {curve.value[-1]:.4g}, above {params['aloof']:g} times all of "
+    text += f"training, which fell by {1 - np.exp(-train_fall):.0%}"
+    return _Fault(curve, np.ones(len(curve), dtype=np.bool_), text, 0.75)
+
+
 def _falls_along(curve: Curve, level: Floats) -> bool:
     """Whether evaluations fell with training, by half as many orders of magnitude: a scale lies between them."""
+    fall, train_fall = _falls(curve, level)
+    return train_fall > LEARNT and fall > train_fall / 2
+
+
+def _falls(curve: Curve, level: Floats) -> tuple[float, float]:
+    """Logarithms of the factors by which evaluations and training fell from their first to their last third."""
     known = np.flatnonzero(np.isfinite(level) & (level > 0))
     third = max(len(known) // 3, 1)
     first, last = known[:third], known[-third:]
     fall, train_fall = (float(np.median(np.log(v[first])) - np.median(np.log(v[last]))) for v in (curve.value, level))
-    return train_fall > LEARNT and fall > train_fall / 2
+    return fall, train_fall
+
+
+def _contradicted(signals: Signals) -> _Fault | None:
+    """An accuracy that is perfect at every evaluation while what counts the samples found stands at zero."""
+    scores = [curve for curve in validation_curves(signals, "val_metric") if len(curve) >= FEWEST]
+    none = [curve for curve in scores if _COUNTS.search(curve.name.lower()) and not curve.value.any()]
+    for curve in scores:
+        if "acc" in curve.name.lower() and np.isin(curve.value, (1.0, 100.0)).all() and len(none) > 1:
+            names = " and ".join(other.name for other in none[:2])
+            text = f"{curve.name} is {curve.value[0]:g} at all {len(curve)} evaluations, {names} are 0"
+            return _Fault(curve, np.ones(len(curve), dtype=np.bool_), f"{text}: no sample to be found", 0.75)
+    return None
 
 
 def _finding(fault: _Fault, train: Curve | None) -> Finding:

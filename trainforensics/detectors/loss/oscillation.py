@@ -57,7 +57,7 @@ META = Meta(
         Param("share", 0.1, "swings below a tenth of all that was learnt do not decide a run"),
         Param("swing", 3.0, "factor between good and bad evaluations; a small set repeats within a tenth"),
         Param("as_bad", 0.15, "share of the later evaluations that are no better than the first ones"),
-        Param("smooth", 0.25, "moves of the training loss against those of validation, in proportion"),
+        Param("smooth", 0.3, "moves of the training loss against those of validation, in proportion"),
     ),
 )
 
