@@ -16,6 +16,7 @@ from trainforensics.signals.noise import medians_of
 
 OFTEN = 0.25  # of the moves: two rises and falls in a dozen evaluations at least
 FEWEST_TURNS = 3
+UNDONE = 4  # evaluations that a setback undoes: a noisy curve makes up for a rise at once
 MAX_JUMP_POINTS = 400  # a jump needs neighbouring evaluations, so less may be condensed
 
 
@@ -78,6 +79,24 @@ def level_jump(curve: Condensed, min_side: int = 3) -> Jump | None:
         kept_z=abs(float(step[k] / error[k])) / kept_noise if at[k] >= n // 4 else 0.0,
         relative=float(size[k]) / scale if scale > 0 else 0.0,
     )
+
+
+def set_back(curve: Condensed, gap: float) -> Jump | None:
+    """The largest rise between two evaluations, if it is `gap` times every other one after the first fifth, and undoes
+    at least `UNDONE` evaluations, as many of which do not make up for it; however the curve falls before and after."""
+    value, moves = curve.value, np.diff(curve.value)
+    start = len(value) // 5
+    if len(moves) - start < 2 * UNDONE:
+        return None
+    at = start + 1 + int(np.argmax(moves[start:]))
+    before, after, size = value[:at], value[at:], float(moves[at - 1])
+    others = np.delete(moves[start:], at - 1 - start)
+    undone = np.count_nonzero(before[-UNDONE:] < after[0]) == UNDONE == np.count_nonzero(after[:UNDONE] > before[-1])
+    if not undone or size <= gap * max(float(others.max()), 0.0):
+        return None
+    noise = max(point_noise(np.delete(value, at)), 1e-9 * float(np.abs(value).max()), TINY)
+    scale = scale_of(value)
+    return Jump(at, float(before[-1]), float(after[0]), size / noise, 0.0, size / scale if scale > 0 else 0.0)
 
 
 def _fitted_steps(value: Floats, at: Ints, side: int) -> tuple[Floats, Floats]:

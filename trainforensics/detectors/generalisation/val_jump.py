@@ -43,7 +43,7 @@ from trainforensics.signals.evaluations import (
     point_noise,
     validation_curves,
 )
-from trainforensics.signals.jumps import MAX_JUMP_POINTS, Jump, level_jump
+from trainforensics.signals.jumps import MAX_JUMP_POINTS, Jump, level_jump, set_back
 
 META = Meta(
     kind=KINDS["val-jump"],
@@ -77,7 +77,7 @@ META = Meta(
         Param("lone_points", 12.0, "evaluations that show how high they ordinarily stand out"),
         Param("worse", 0.25, "height above those around of a loss that is worse than at the first evaluation"),
         Param("lost", 0.25, "share by which a second series is worse than at the first evaluation as well"),
-        Param("gap", 4.0, "times the largest of the later moves by which the last one lies apart, in two series"),
+        Param("gap", 4.0, "times every other rise of a setback, and of the last evaluation every later move"),
         Param("kept", 0.125, "share of a score that is lost for one evaluation; as for eval-regression"),
         Param("train_share", 0.25, "training may move by this share of the validation step"),
         Param("train_z", 4.0, "or by this many of its own standard errors"),
@@ -104,15 +104,10 @@ def detect(signals: Signals, params: Params) -> Outcome:
 def _step(curve: Curve, train: Curve | None, params: Params) -> Finding | None:
     points = condense(curve, MAX_JUMP_POINTS)
     jump = level_jump(points)
-    if jump is None or jump.relative < params["size"]:
-        return None
-    worse = jump.after > jump.before if curve.series.role == "val_loss" else not _better(curve, jump)
-    learnt = (points.value[jump.at - 1] - points.value[0]) / (jump.after - jump.before)
-    if not worse and learnt < params["begun"]:
-        return None  # where validation begins to learn
-    least = params["z_large" if worse and jump.relative >= params["large"] else "z_step"]
-    if jump.z < params["z"] and (jump.z < least or jump.kept_z < params["z_kept"]):
-        return None
+    if jump is None or not _stands_out(curve, points, jump, params):
+        jump = set_back(points, params["gap"]) if curve.series.role == "val_loss" else None
+        if jump is None or jump.relative < params["size"] or jump.z < params["z"]:
+            return None
     move = _training_move(train, points, jump)
     if move is not None:
         change = jump.after - jump.before if curve.series.role == "val_loss" else 0.0
@@ -123,6 +118,17 @@ def _step(curve: Curve, train: Curve | None, params: Params) -> Finding | None:
         if change and abs(change - move[0]) < params["apart"] * move[1]:
             return None  # training is too noisy to say that it did not take the same step
     return _finding(curve, points, jump, move)
+
+
+def _stands_out(curve: Curve, points: Condensed, jump: Jump, params: Params) -> bool:
+    if jump.relative < params["size"]:
+        return False
+    worse = jump.after > jump.before if curve.series.role == "val_loss" else not _better(curve, jump)
+    learnt = (points.value[jump.at - 1] - points.value[0]) / (jump.after - jump.before)
+    if not worse and learnt < params["begun"]:
+        return False  # where validation begins to learn
+    least = params["z_large" if worse and jump.relative >= params["large"] else "z_step"]
+    return jump.z >= params["z"] or (jump.z >= least and jump.kept_z >= params["z_kept"])
 
 
 def _better(curve: Curve, jump: Jump) -> bool:
