@@ -156,3 +156,22 @@ def test_evaluations_that_are_not_finite_without_a_training_loss() -> None:
     found = findings(make_signals([evaluation(np.array([0.98, 0.95, np.nan]))]))
     assert [f.onset_step for f in found] == [60]
     assert isinstance(eval_invalid.detect(make_signals([evaluation(falling())]), PARAMS), NotApplicable)
+
+
+def test_evaluations_that_stay_aloof_while_training_learns() -> None:
+    at = np.arange(N)
+    assert len(findings(make_signals([evaluation(900 + 5 * np.exp(-at / 5)), training()]))) == 1
+    assert not findings(make_signals([evaluation(900 * np.exp(-at / 5)), training()]))  # a scale lies between them
+
+
+def test_swings_that_are_now_and_then_sound_are_not_invalid() -> None:
+    value = np.where(np.arange(N) % 4 == 3, 1.5, 30.0) * np.exp(0.5 * np.random.default_rng(0).standard_normal(N))
+    assert not findings(make_signals([evaluation(value), training()]))
+
+
+def test_a_perfect_accuracy_with_nothing_found() -> None:
+    names = {"val_accuracy": 1.0, "val_precision": 0.0, "val_recall": 0.0}
+    curves = [evaluation(np.full(6, value), "val_metric", name=name) for name, value in names.items()]
+    (found,) = findings(make_signals([*curves, training()]))
+    assert "val_recall" in found.summary
+    assert not findings(make_signals([*curves[:2], training()]))

@@ -3,7 +3,9 @@
 What it detects:
     One step in the validation loss (or, where no loss is logged, a validation metric), up or down, that is done between
     two neighbouring evaluations, stays, and has no counterpart in the training loss. Or single evaluations that
-    stand far above: one or two above all others, or three and more above calm ones.
+    stand far above: one or two above all others, or three and more above calm ones; that are worse than the first one
+    of the run in a loss and a score; a last one that lies apart in two series; a score that is lost for once. Or
+    quantised or averaged weights that evaluate far worse, after training, than those that were trained.
 
 Why it matters:
     Models do not change like that; evaluations do. A new evaluation set, tokeniser, prompt or preprocessing makes
@@ -15,7 +17,8 @@ Evidence:
 
 False positives:
     Learning-rate steps, restarts and data switches move training too. A noisy set is noisy throughout, not calm between
-    outliers. The steep start of a curve is compared with its own neighbouring steps.
+    outliers. The steep start of a curve is compared with its own neighbouring steps, and before a step for the
+    better something must have been learnt: else learning sets in there.
 
 Example:
     Validation loss 2.12 at step 550 and 2.64 at 600, training loss 2.09 throughout.
@@ -31,6 +34,7 @@ import math
 import numpy as np
 
 from trainforensics.detectors.base import Meta, Param, Params
+from trainforensics.detectors.generalisation.exported_weights import exported
 from trainforensics.detectors.generalisation.lone_evaluations import lone
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome, Scope
@@ -79,6 +83,7 @@ META = Meta(
         Param("lost", 0.25, "share by which a second series is worse than at the first evaluation as well"),
         Param("gap", 4.0, "times every other rise of a setback, and of the last evaluation every later move"),
         Param("kept", 0.125, "share of a score that is lost for one evaluation; as for eval-regression"),
+        Param("exported", 0.1, "share by which quantised or averaged weights are worse; rounding costs a hundredth"),
         Param("train_share", 0.25, "training may move by this share of the validation step"),
         Param("train_z", 4.0, "or by this many of its own standard errors"),
         Param("learnt_z", 2.0, "standard errors of a fall of the training loss with which evaluation may get better"),
@@ -90,6 +95,9 @@ FEWEST = 3  # evaluations: the last one out of line with two before it, in two s
 
 def detect(signals: Signals, params: Params) -> Outcome:
     """Judge the losses first; a domain speaks only where the whole does not."""
+    made = exported(signals, params)
+    if made is not None:
+        return Fired((made,))
     curves = [c for c in validation_curves(signals) or validation_curves(signals, "val_metric") if len(c) >= FEWEST]
     if not curves:
         return NotApplicable(f"fewer than {FEWEST} evaluations", "evaluate more often")
