@@ -4,7 +4,7 @@ import numpy as np
 from factories import make_curve
 
 from trainforensics.signals.evaluations import condense
-from trainforensics.signals.jumps import last_apart, lost_for_one, set_back, turns, worse_than_at_first
+from trainforensics.signals.jumps import last_apart, lone_peak, lost_for_one, set_back, turns, worse_than_at_first
 
 
 def test_turns_count_changes_of_direction_of_a_height() -> None:
@@ -47,3 +47,11 @@ def test_a_score_lost_for_one_evaluation() -> None:
     assert lost_for_one(score, 0.125).tolist() == [6]
     score[7] = 0.02
     assert not len(lost_for_one(score, 0.125))
+
+
+def test_a_lone_peak_is_far_above_both_neighbours_and_all_others() -> None:
+    value = np.linspace(3, 1, 20)
+    value[9] *= 3
+    assert lone_peak(value, 0.5, 1.5) == 9
+    value[15] *= 2.5
+    assert lone_peak(value, 0.5, 1.5) is None

@@ -221,3 +221,15 @@ def lost_for_one(score: Floats, kept: float) -> Ints:
     near = np.stack([score[at + shift] for shift in (-2, -1, 1, 2)], axis=1)
     alone = (score[at] < kept * near.min(axis=1)) & (near.max(axis=1) <= 2 * near.min(axis=1))
     return np.asarray(at[alone])
+
+
+def lone_peak(value: Floats, height: float, gap: float) -> int | None:
+    """Where some positive values, the first two aside, stand highest above both neighbours: by a share `height`, and in
+    logarithms `gap` times as high as at any other place."""
+    shown = np.log(value)
+    above = (shown[1:-1] - np.maximum(shown[:-2], shown[2:]))[1:]
+    if len(above) < 2:
+        return None
+    second, first = np.argsort(above)[-2:]
+    high = above[first] > max(math.log1p(height), gap * float(above[second]))
+    return int(first) + 2 if high else None

@@ -168,3 +168,14 @@ def test_exported_weights_that_evaluate_far_worse() -> None:
     for value, name, count in ((2.41, "int8_roundtrip", 0), (3.1, "int8_roundtrip", 1), (3.1, "wikitext", 0)):
         made = make_curve([value], "val_loss", name=f"{name}/val_loss", step=[100], series_id=2, domain=name)
         assert len(findings(make_signals([trained, made, training(5)]))) == count
+
+
+def test_one_evaluation_highest_in_two_error_rates() -> None:
+    words, letters = (np.linspace(high, high / 3, 20) for high in (0.3, 0.2))
+    words[12], letters[12] = 0.3, 0.21
+    curves = [validation(fall(20)), score(words, "val/wer"), score(letters, "val/cer")]
+    (found,) = findings(make_signals([*curves, training(20)]))
+    assert (found.series, found.onset_step, found.recovery) == ("val/wer", 13 * EVERY, "recovered")
+    train = training(20).value
+    train[12 * EVERY : 13 * EVERY] *= 2
+    assert not findings(make_signals([*curves, make_curve(train, "train_loss")]))

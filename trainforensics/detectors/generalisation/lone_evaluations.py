@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from trainforensics.model import Evidence, Finding, Scope
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.curve import Floats, Ints
 from trainforensics.signals.evaluations import higher_is_better, level_up_to, point_noise, validation_curves
-from trainforensics.signals.jumps import last_apart, lost_for_one, outlying, spikes, worse_than_at_first
+from trainforensics.signals.jumps import last_apart, lone_peak, lost_for_one, outlying, spikes, worse_than_at_first
 
 FEWEST_SPIKES = 3
 FEWEST_LAST = 8  # evaluations that show how far they ordinarily move
@@ -54,21 +55,25 @@ def _far_above(curve: Curve, train: Curve | None, params: Params) -> _Found | No
 
 
 def _with_another(signals: Signals, curve: Curve, train: Curve | None, params: Params) -> _Found | None:
-    """Evaluations at which a second series says the same: both worse than at first, or the last one apart in both."""
-    for other in validation_curves(signals, "val_metric"):
-        pair = _errors(curve, other)
+    """Evaluations at which a second series says the same: both are worse than at first, highest, or end apart."""
+    for one, other in combinations([curve, *validation_curves(signals, "val_metric")], 2):
+        pair = _errors(one, other)
         if pair is None:
             continue
         where, first, second = pair
         at, text = where[:0], "worse than at the first evaluation"
-        if curve.series.role == "val_loss":
+        if one.series.role == "val_loss":
             at = where[worse_than_at_first(first, second, params["worse"], params["lost"])]
+        if not len(at) and len(where) >= FEWEST_LAST and not (_is_score(one) or _is_score(other)):
+            peak, same = (lone_peak(errors, params["calm_size"], params["peak"]) for errors in (first, second))
+            if peak is not None and peak == same:
+                at, text = where[[peak]], "highest there"
         if not len(at) and len(where) >= FEWEST_LAST:
             away, along = (last_apart(errors, params["gap"]) for errors in (first, second))
             if min(away * along, abs(away), abs(along)) > np.log1p(params["calm_size"]):
                 at, text = where[-1:], "as far from all before"
-        if len(at) and _unmoved(train, curve, at, params):
-            return _Found(curve, at, f"{other.name} is {text} as well", 0.75)
+        if len(at) and _unmoved(train, one, at, params):
+            return _Found(one, at, f"{other.name} is {text} as well", 0.75)
     return None
 
 
@@ -81,8 +86,13 @@ def _errors(curve: Curve, other: Curve) -> tuple[Ints, Floats, Floats] | None:
     return where, errors[0], errors[1]
 
 
+def _is_score(curve: Curve) -> bool:
+    return curve.series.role == "val_metric" and higher_is_better(curve)
+
+
 def _error(curve: Curve) -> Floats:
-    if curve.series.role == "val_loss" or not higher_is_better(curve):
+    """The values of an error, or what grows as a score falls."""
+    if not _is_score(curve):
         return curve.value
     inverse: Floats = 1 / np.maximum(curve.value, 1e-9 * np.abs(curve.value).max())
     return inverse
@@ -112,12 +122,16 @@ def _quiet(train: Curve | None, curve: Curve, at: Ints, params: Params) -> bool:
 
 
 def _unmoved(train: Curve | None, curve: Curve, at: Ints, params: Params) -> bool:
-    """Whether the training loss is not known to move as well, by a share of it."""
-    level = level_up_to(train, curve.step)
-    return not any(
-        abs(level[i] / usual - 1) > params["train_share"] * abs(height)
-        for i, usual, height in _heights(curve, level, at)
-    )
+    """Whether the training loss does not leave both its neighbours by a share, in logarithms, of what validation does;
+    where it is not known, or zero, nothing says so."""
+    level = np.pad(level_up_to(train, curve.step), 1, constant_values=np.nan)
+    for i, _, height in _heights(curve, level[1:-1], at):
+        with np.errstate(all="ignore"):  # a training loss of zero
+            moves = np.copysign(1.0, height) * np.log(level[i + 1] / level[[i, i + 2]])
+        known = moves[np.isfinite(moves)]
+        if len(known) and known.min() > params["train_share"] * abs(np.log1p(height)):
+            return False
+    return True
 
 
 def _heights(curve: Curve, level: Floats, at: Ints) -> Iterator[tuple[int, float, float]]:

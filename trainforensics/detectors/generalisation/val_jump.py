@@ -82,6 +82,7 @@ META = Meta(
         Param("worse", 0.25, "height above those around of a loss that is worse than at the first evaluation"),
         Param("lost", 0.25, "share by which a second series is worse than at the first evaluation as well"),
         Param("gap", 4.0, "times every other rise of a setback, and of the last evaluation every later move"),
+        Param("peak", 1.5, "times any other place, in logarithms, of one that is highest in two series"),
         Param("kept", 0.125, "share of a score that is lost for one evaluation; as for eval-regression"),
         Param("exported", 0.1, "share by which quantised or averaged weights are worse; rounding costs a hundredth"),
         Param("train_share", 0.25, "training may move by this share of the validation step"),
