@@ -15,6 +15,7 @@ from trainforensics.signals.curve import Floats, Ints
 from trainforensics.signals.evaluations import higher_is_better, level_up_to, point_noise, validation_curves
 from trainforensics.signals.jumps import last_apart, lone_peak, lost_for_one, outlying, spikes, worse_than_at_first
 
+FEWEST = 3  # evaluations that two series have in common
 FEWEST_SPIKES = 3
 FEWEST_LAST = 8  # evaluations that show how far they ordinarily move
 MOST_TOLD = 6  # steps and rows of evidence
@@ -80,8 +81,10 @@ def _with_another(signals: Signals, curve: Curve, train: Curve | None, params: P
 def _errors(curve: Curve, other: Curve) -> tuple[Ints, Floats, Floats] | None:
     """Where two series were evaluated together (positions in the first), and both as positive errors."""
     step, where, there = np.intersect1d(curve.step, other.step, return_indices=True)
+    if len(step) < FEWEST or other.name == curve.name:
+        return None
     errors = [_error(c)[i] for c, i in ((curve, where), (other, there))]
-    if len(step) < 3 or other.name == curve.name or any(not e[0] > 0 or e.min() <= 0 for e in errors):
+    if any(e.min() <= 0 or not np.isfinite(e).all() for e in errors):
         return None
     return where, errors[0], errors[1]
 
