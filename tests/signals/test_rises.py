@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainforensics.signals.evaluations import condense
-from trainforensics.signals.rises import mann_kendall, sustained_rise
+from trainforensics.signals.rises import collapses, first_in_order, mann_kendall, never_again, sustained_rise
 
 
 def test_mann_kendall_holds_its_level() -> None:
@@ -35,3 +35,28 @@ def test_the_noise_of_a_rise_is_that_since_the_lowest_evaluation() -> None:
     rise = sustained_rise(condense(make_curve(np.append(start, late), "val_loss")))
     assert rise is not None
     assert rise.z > 6
+
+
+def test_the_chance_that_the_last_evaluations_lie_so_high_is_held_by_noise() -> None:
+    rng = np.random.default_rng(2)
+    noise = [never_again(np.exp(rng.standard_normal(30))) for _ in range(500)]
+    assert np.mean(np.array(noise) <= 0.02) < 0.1  # the least of many ends
+    risen = np.append(np.exp(rng.standard_normal(20)), 20 + rng.standard_normal(6))
+    assert never_again(risen) < 1e-4
+    assert never_again(np.arange(5.0)) == 1.0
+
+
+def test_a_score_collapses_for_two_evaluations_or_halves_for_three() -> None:
+    score = np.array([0.3, 0.5, 0.6, 0.55, 0.62, 0.58, 0.6, 0.61])
+    lost = np.concatenate([score, [0.05, 0.02], score, [0.28, 0.2, 0.25], score])
+    assert collapses(lost) == ((8, 10), (18, 21))
+    assert not collapses(np.concatenate([score, [0.02], score, [0.28, 0.2], score]))
+    assert not collapses(np.concatenate([0.1 * score, [0.002, 0.001], score]))  # it has only begun to learn
+
+
+def test_a_rise_from_the_best_in_order_begins_after_it() -> None:
+    value = np.concatenate([np.linspace(3, 2, 6), 2 + 0.01 * np.arange(1, 4) ** 2, 2.1 + 0.1 * np.arange(1, 12)])
+    points = condense(make_curve(value, "val_loss"))
+    rise = sustained_rise(points)
+    assert rise is not None
+    assert first_in_order(points, rise) == 6

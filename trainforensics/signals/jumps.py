@@ -11,9 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainforensics.signals.curve import Curve, Floats, Ints
-from trainforensics.signals.evaluations import FEW, TINY, Condensed, point_noise, scale_of
+from trainforensics.signals.evaluations import FEW, TINY, VERY_FEW, Condensed, point_noise, scale_of
 from trainforensics.signals.noise import medians_of
 
+OFTEN = 0.25  # of the moves: two rises and falls in a dozen evaluations at least
+FEWEST_TURNS = 3
+UNDONE = 4  # evaluations that a setback undoes: a noisy curve makes up for a rise at once
 MAX_JUMP_POINTS = 400  # a jump needs neighbouring evaluations, so less may be condensed
 
 
@@ -78,6 +81,24 @@ def level_jump(curve: Condensed, min_side: int = 3) -> Jump | None:
     )
 
 
+def set_back(curve: Condensed, gap: float) -> Jump | None:
+    """The largest rise between two evaluations, if it is `gap` times every other one after the first fifth, and undoes
+    at least `UNDONE` evaluations, as many of which do not make up for it; however the curve falls before and after."""
+    value, moves = curve.value, np.diff(curve.value)
+    start = len(value) // 5
+    if len(moves) - start < 2 * UNDONE:
+        return None
+    at = start + 1 + int(np.argmax(moves[start:]))
+    before, after, size = value[:at], value[at:], float(moves[at - 1])
+    others = np.delete(moves[start:], at - 1 - start)
+    undone = np.count_nonzero(before[-UNDONE:] < after[0]) == UNDONE == np.count_nonzero(after[:UNDONE] > before[-1])
+    if not undone or size <= gap * max(float(others.max()), 0.0):
+        return None
+    noise = max(point_noise(np.delete(value, at)), 1e-9 * float(np.abs(value).max()), TINY)
+    scale = scale_of(value)
+    return Jump(at, float(before[-1]), float(after[0]), size / noise, 0.0, size / scale if scale > 0 else 0.0)
+
+
 def _fitted_steps(value: Floats, at: Ints, side: int) -> tuple[Floats, Floats]:
     """Steps between parallel least-squares lines left and right of each place, and their errors for unit noise."""
     step, error = np.empty(len(at)), np.empty(len(at))
@@ -138,19 +159,77 @@ def _heights(curve: Curve) -> tuple[Floats, Floats, bool]:
 
 
 def swings(curve: Curve, factor: float, as_bad: float) -> tuple[int, float, float] | None:
-    """Whether the later half of a positive curve swings to and fro by `factor`, again and again back to its start.
+    """Whether the later half of a positive curve swings to and fro by `factor`, again and again.
 
-    The index of the first swing up, and the 10th and 90th percentile of the later half. A share `as_bad` of it must lie
-    above the first evaluations; the middle is crossed by every fourth move at least, as one rise does not.
+    The index of the first swing up, and the 10th and 90th percentile of the later half. The middle is crossed by every
+    fourth move at least, as one rise does not, and a share `as_bad` of it lies above the first evaluations. Where those
+    are too few for shares, every fourth move turns by the factor, three at least.
     """
     value, n = curve.value, len(curve)
-    if n < 2 * FEW or value.min() <= 0:
+    if n < VERY_FEW or value.min() <= 0:
         return None
     late = value[n // 2 :]
     low, high = (float(q) for q in np.quantile(late, (0.1, 0.9)))
     above = value > math.sqrt(low * high)
     often = float(np.mean(above[n // 2 + 1 :] != above[n // 2 : -1]))
-    if high < factor * low or often < 0.25 or float(np.mean(late > np.median(value[:3]))) < as_bad:
+    if n >= 2 * FEW:
+        found = often >= OFTEN and float(np.mean(late > np.median(value[:3]))) >= as_bad
+    else:
+        found = turns(np.log(value[n // 4 :]), math.log(factor)) >= max(FEWEST_TURNS, OFTEN * (n - n // 4))
+    if not found or high < factor * low:
         return None
     first_low = int(np.argmin(above))
     return first_low + int(np.argmax(above[first_low:])), low, high
+
+
+def turns(value: Floats, height: float) -> int:
+    """How often the values turn by `height` at least: from a rise to a fall, or back."""
+    count, way, low, high = 0, 0, value[0], value[0]
+    for v in value:
+        if (way <= 0 and v >= low + height) or (way >= 0 and v <= high - height):
+            count, way, low, high = count + 1, 1 if v > low else -1, v, v
+        low, high = min(low, v), max(high, v)
+    return count
+
+
+def worse_than_at_first(loss: Floats, other: Floats, rise: float, lost: float) -> Ints:
+    """Positions at which two errors of the same evaluations, both positive, are worse than at the first of them.
+
+    The one by a share `rise` above those around it and above the first, the other by a share `lost` above the first;
+    the next two come back below the first. At most one in six, else validation swings.
+    """
+    n = len(loss)
+    around = np.array([np.median(np.delete(loss, i)[max(0, i - 2) : i + 2]) for i in range(n)])
+    back = np.array([i == n - 1 or loss[i + 1 : i + 3].min() < loss[0] for i in range(n)])
+    bad = (loss > (1 + rise) * around) & (loss > loss[0]) & (other >= (1 + lost) * other[0]) & back
+    return np.flatnonzero(bad) if bad.sum() <= max(1, n / 6) else np.empty(0, np.int64)
+
+
+def last_apart(value: Floats, gap: float) -> float:
+    """Factor by which the last of some positive values lies away from the three before it, negative in logarithms where
+    it lies below; 0 unless that is `gap` times the largest move of the later half."""
+    shown = np.log(value)
+    moves = np.abs(np.diff(shown[len(shown) // 2 : -1]))
+    away = float(shown[-1] - np.median(shown[-4:-1]))
+    return away if len(moves) > 1 and abs(away) > gap * max(float(moves.max()), TINY) else 0.0
+
+
+def lost_for_one(score: Floats, kept: float) -> Ints:
+    """Positions at which a score has less than a share `kept` of both evaluations before and both after it, which are
+    alike by a factor of two."""
+    at = np.arange(2, len(score) - 2)
+    near = np.stack([score[at + shift] for shift in (-2, -1, 1, 2)], axis=1)
+    alone = (score[at] < kept * near.min(axis=1)) & (near.max(axis=1) <= 2 * near.min(axis=1))
+    return np.asarray(at[alone])
+
+
+def lone_peak(value: Floats, height: float, gap: float) -> int | None:
+    """Where some positive values, the first two aside, stand highest above both neighbours: by a share `height`, and in
+    logarithms `gap` times as high as at any other place."""
+    shown = np.log(value)
+    above = (shown[1:-1] - np.maximum(shown[:-2], shown[2:]))[1:]
+    if len(above) < 2:
+        return None
+    second, first = np.argsort(above)[-2:]
+    high = above[first] > max(math.log1p(height), gap * float(above[second]))
+    return int(first) + 2 if high else None

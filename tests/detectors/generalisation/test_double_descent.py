@@ -98,3 +98,14 @@ def test_a_hump_that_a_stage_announces_is_none() -> None:
     fold = make_curve((np.arange(60) >= 18).astype(float), "stage", name="fold", series_id=2)
     assert findings(make_signals(curves))
     assert not findings(make_signals([*curves, fold]))
+
+
+def test_a_score_that_is_all_but_lost_is_no_second_descent() -> None:
+    at = np.arange(60)
+    value = 0.8 - 0.5 * np.exp(-at / 4)
+    value[20:32] *= np.abs(np.linspace(-1, 1, 12)) ** 2
+    step = 20 * (at + 1)
+    scored = make_curve(value, "val_metric", name="val/mAP", step=step, series_id=1)
+    train = make_curve(1 + np.exp(-np.linspace(0, 4, 1200)), "train_loss")
+    params = {p.name: p.default for p in double_descent.META.params}
+    assert not isinstance(double_descent.detect(make_signals([scored, train]), params), Fired)

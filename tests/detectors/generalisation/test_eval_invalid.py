@@ -180,3 +180,14 @@ def test_all_right_and_nothing_recalled_is_a_set_without_what_is_to_be_found() -
     assert findings(signals(100.0, 0.0))
     assert not findings(signals(1.0, 1.0))
     assert all("to be found" not in finding.summary for finding in findings(signals(0.9, 0.0)))
+
+
+def test_evaluations_that_stay_aloof_while_training_learns() -> None:
+    at = np.arange(N)
+    assert len(findings(make_signals([evaluation(900 + 5 * np.exp(-at / 5)), training()]))) == 1
+    assert not findings(make_signals([evaluation(900 * np.exp(-at / 5)), training()]))  # a scale lies between them
+
+
+def test_swings_that_are_now_and_then_sound_are_not_invalid() -> None:
+    value = np.where(np.arange(N) % 4 == 3, 1.5, 30.0) * np.exp(0.5 * np.random.default_rng(0).standard_normal(N))
+    assert not findings(make_signals([evaluation(value), training()]))

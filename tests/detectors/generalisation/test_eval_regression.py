@@ -116,3 +116,20 @@ def test_where_nothing_was_learnt_no_score_is_lost() -> None:
     score = make_curve(np.r_[np.full(20, 0.24), np.full(280, 0.13)], "val_metric", name="Val", series_id=2)
     outcome = eval_regression.detect(make_signals([make_curve(flat), train, score]), PARAMS)
     assert not isinstance(outcome, Fired)
+
+
+def test_a_score_that_is_lost_for_a_while_and_comes_back() -> None:
+    value = score(60, 0.0)
+    value[20:26] = 0.03
+    value[40:44] = 0.25
+    (found,) = findings(make_signals([evaluation(value), loss(60)]))
+    assert (found.onset_step, found.occurrences, found.recovery) == (EVERY * 21, (EVERY * 21, EVERY * 41), "recovered")
+    assert found.end_step == EVERY * 45
+    assert "came back" in found.summary
+
+
+def test_the_last_evaluations_of_a_noisy_score_below_the_best() -> None:
+    rng = np.random.default_rng(7)
+    value = np.append(60 + 12 * rng.random(14), 90 + 12 * rng.random(7))
+    error = evaluation(value, name="eval/edit_distance")
+    assert len(findings(make_signals([error, loss(21)]))) == 1

@@ -212,3 +212,35 @@ def test_stairs_that_training_goes_down_at_once_are_no_jump() -> None:
     falling = np.r_[np.full(6, 1.0), np.full(6, 0.68), np.full(6, 0.34)]
     assert findings(make_signals([epochs(list(held), "val_loss"), epochs(list(falling), "train_loss")]))
     assert not findings(make_signals([epochs(list(held), "val_loss"), epochs([1.0] * 18, "train_loss")]))
+
+
+def test_a_noisy_set_that_is_never_near_its_best_again() -> None:
+    rng = np.random.default_rng(3)
+    value = np.append(np.linspace(1.4, 0.8, 8), 0.7 + 0.1 * rng.random(14))
+    value = np.append(value, 0.9 + 0.3 * rng.random(8))
+    value[[12, 24]] += 0.5  # spikes before and after
+    found = findings(make_signals([validation(value), training(30)]))
+    assert len(found) == 1
+    assert found[0].onset_step is not None
+    assert EVERY * 12 <= found[0].onset_step <= EVERY * 24
+
+
+def test_four_evaluations_in_a_bowl_and_in_order() -> None:
+    bowl = [2.05, 2.0, 2.02, 2.06, 2.12]
+    train = make_curve(np.linspace(2.0, 1.2, 5 * EVERY), "train_loss")
+    assert len(findings(make_signals([validation(np.array(bowl)), train]))) == 1
+    assert not findings(make_signals([validation(np.array([2.05, 2.0, 2.03, 2.05, 2.07])), train]))
+
+
+def test_validation_that_trebles_in_order_while_training_hardly_rises() -> None:
+    value = np.array([1.0, 1.6, 2.3, 3.2])
+    for end, count in ((1.2, 1), (2.4, 0)):  # a loss that rises as fast is another event
+        train = make_curve(np.linspace(0.9, end, 4 * EVERY), "train_loss")
+        assert len(findings(make_signals([validation(value), train]))) == count
+
+
+def test_stairs_begin_with_the_first_of_them() -> None:
+    value = np.concatenate([np.linspace(1.2, 1.0, 8), np.full(7, 1.08), np.full(7, 1.4)])
+    epochs = make_curve(np.repeat([1.0, 0.7, 0.35], [8 * EVERY, 7 * EVERY, 7 * EVERY]), "train_loss")
+    (found,) = findings(make_signals([validation(value), epochs]))
+    assert found.onset_step == EVERY * 9

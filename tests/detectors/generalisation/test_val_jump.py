@@ -126,3 +126,56 @@ def test_a_lone_evaluation_far_out_of_a_calm_set_is_told() -> None:
     outlier[10] *= 1.7
     (found,) = findings(make_signals([validation(outlier), training(20)]))
     assert found.onset_step == 11 * EVERY
+
+
+def score(value: Floats, name: str = "val/accuracy") -> Curve:
+    return make_curve(value, "val_metric", step=EVERY * np.arange(1, len(value) + 1), name=name, series_id=2)
+
+
+def test_an_evaluation_worse_than_the_first_in_a_loss_and_a_score() -> None:
+    value, correct = fall(14, 0.1), np.linspace(0.4, 0.7, 14)
+    value[1] = 9.0
+    assert not findings(make_signals([validation(value), score(correct), training(14)]))
+    correct[1] = 0.2
+    (found,) = findings(make_signals([validation(value), score(correct), training(14)]))
+    assert (found.onset_step, found.recovery) == (2 * EVERY, "recovered")
+
+
+def test_the_last_evaluation_apart_in_two_series() -> None:
+    value, error = fall(20), np.linspace(0.3, 0.25, 20)
+    value[-1], error[-1] = 0.5, 0.06
+    wrong = score(error, "val/wer")
+    (found,) = findings(make_signals([validation(value), wrong, training(20)]))
+    assert (found.onset_step, found.recovery) == (20 * EVERY, "ongoing")
+    assert not findings(make_signals([validation(value), score(np.linspace(0.3, 0.25, 20), "val/wer"), training(20)]))
+
+
+def test_a_score_lost_for_one_evaluation() -> None:
+    correct = np.linspace(0.4, 0.7, 30)
+    correct[16] = 0.004
+    (found,) = findings(make_signals([score(correct), training(30)]))
+    assert (found.onset_step, found.role) == (17 * EVERY, "val_metric")
+
+
+def test_validation_that_begins_to_learn_has_not_jumped() -> None:
+    value = np.append(np.full(5, 4.6), 1 + 2.6 * np.exp(-np.arange(25) / 6))
+    train = 1 + 3 * np.exp(-np.linspace(0, 3, 30 * EVERY))
+    assert not findings(make_signals([validation(value), make_curve(train, "train_loss")]))
+
+
+def test_exported_weights_that_evaluate_far_worse() -> None:
+    trained = make_curve([4.0, 2.5, 2.4], "val_loss", name="val_loss", step=[0, 50, 100], series_id=1)
+    for value, name, count in ((2.41, "int8_roundtrip", 0), (3.1, "int8_roundtrip", 1), (3.1, "wikitext", 0)):
+        made = make_curve([value], "val_loss", name=f"{name}/val_loss", step=[100], series_id=2, domain=name)
+        assert len(findings(make_signals([trained, made, training(5)]))) == count
+
+
+def test_one_evaluation_highest_in_two_error_rates() -> None:
+    words, letters = (np.linspace(high, high / 3, 20) for high in (0.3, 0.2))
+    words[12], letters[12] = 0.3, 0.21
+    curves = [validation(fall(20)), score(words, "val/wer"), score(letters, "val/cer")]
+    (found,) = findings(make_signals([*curves, training(20)]))
+    assert (found.series, found.onset_step, found.recovery) == ("val/wer", 13 * EVERY, "recovered")
+    train = training(20).value
+    train[12 * EVERY : 13 * EVERY] *= 2
+    assert not findings(make_signals([*curves, make_curve(train, "train_loss")]))

@@ -43,3 +43,17 @@ def test_validation_that_swings_back_to_its_start() -> None:
 )
 def test_other_courses_are_none(validation: NDArray[np.float64]) -> None:
     assert not findings(smooth(), validation)
+
+
+def test_a_few_evaluations_that_turn_by_a_factor_of_three() -> None:
+    step = np.arange(1, 11)
+    training = make_curve(2 * np.exp(-0.1 * step), "train_loss", step=step)
+    swinging = np.array([1.6, 1.2, 1.3, 0.4, 1.5, 0.3, 1.4, 0.5, 1.8, 0.4])
+    found = [
+        isinstance(oscillation.detect(make_signals([training, curve]), PARAMS), Fired)
+        for curve in (
+            make_curve(swinging, "val_loss", step=step, series_id=1),
+            make_curve(np.sqrt(swinging), "val_loss", step=step, series_id=1),  # by less
+        )
+    ]
+    assert found == [True, False]

@@ -3,10 +3,10 @@
 What it detects:
     Validation losses that are NaN or infinite while training is finite; that repeat one value exactly while training
     moves; that are negative or exactly zero while the training loss is positive; or that lie and swing at many times
-    the loss of the untrained model while training is smooth (statistics of batch normalisation, a wrong mode). A
-    metric that gives one value at every evaluation, or a score of nothing found, while the training loss goes on
-    falling (weights that are not the trained ones, a wrong label map). An accuracy of one beside a recall of zero: the
-    set holds nothing that is to be found.
+    the loss of the untrained model while training is smooth (statistics of batch normalisation, a wrong mode), or stay
+    at ten times that and more while training learns. A metric that gives one value at every evaluation, or a score of
+    nothing found, while the training loss goes on falling (weights that are not the trained ones, a wrong label map).
+    An accuracy of one beside a recall of zero: the set holds nothing that is to be found.
 
 Why it matters:
     Checkpoint selection and early stopping act on these numbers. The model may be fine; the evaluation is not.
@@ -45,6 +45,7 @@ from trainforensics.signals.noise import printed_grid
 
 LEARNT = 0.5  # logarithm of the factor by which the training loss fell from its first to its last third
 
+
 META = Meta(
     kind=KINDS["eval-invalid"],
     needs=("val_loss|val_metric",),
@@ -54,6 +55,9 @@ META = Meta(
         Param("nothing", 10.0, "evaluations in which a young model finds nothing at all"),
         Param("moved", 0.1, "share by which the training loss must have moved over frozen evaluations"),
         Param("above", 3.0, "times the highest training level that a typical evaluation must exceed to be impossible"),
+        Param("sound", 0.1, "share of evaluations no worse than training's highest level with which it can evaluate"),
+        Param("aloof", 10.0, "times the highest training level above which all evaluations stay unmoved"),
+        Param("unmoved", 0.1, "of the orders of magnitude by which training fell"),
         Param("swing", 0.2, "point-to-point noise against the level; healthy evaluations repeat within a few per cent"),
     ),
 )
@@ -95,7 +99,7 @@ def _fault(curve: Curve, train: Curve | None, signals: Signals, params: Params) 
     clean = evaluated(usable(curve))
     level = _training_level(train, clean)
     positive = bool(np.all(train.value[train.finite] > 0))
-    for judge in (_frozen, _impossible, _wild) if positive else (_frozen,):
+    for judge in (_frozen, _impossible, _wild, _aloof) if positive else (_frozen,):
         fault = judge(clean, level, params)
         if fault is not None:
             return fault
@@ -217,20 +221,40 @@ def _wild(curve: Curve, level: Floats, params: Params) -> _Fault | None:
     swing, calm = point_noise(np.log(curve.value)), point_noise(np.log(level[known]))
     typical, highest = float(np.median(curve.value)), float(level[known].max())
     beyond = typical > params["above"] * highest and swing > params["swing"]
-    if not beyond or swing < 3 * calm or _falls_along(curve, level):
+    sound = float(np.mean(curve.value <= highest)) > params["sound"]
+    if not beyond or sound or swing < 3 * calm or _falls_along(curve, level):
         return None
     bad = curve.value > params["above"] * np.where(known, level, np.inf)
     text = f"evaluations swing by {swing:.0%} around {typical:.4g}, training never exceeds {highest:.4g}"
     return _Fault(curve, bad, text, 0.85) if bad.any() else None
 
 
+def _aloof(curve: Curve, level: Floats, params: Params) -> _Fault | None:
+    """Evaluations far above all of training that stay where they are while training learns."""
+    known = np.isfinite(level)
+    if len(curve) < 5 or known.sum() < 5 or curve.value.min() <= params["aloof"] * float(level[known].max()):
+        return None
+    fall, train_fall = _falls(curve, level)
+    if train_fall < LEARNT or abs(fall) > params["unmoved"] * train_fall:
+        return None
+    text = f"evaluations stay at {curve.value[0]:.4g} to {curve.value[-1]:.4g}, above {params['aloof']:g} times all of "
+    text += f"training, which fell by {1 - np.exp(-train_fall):.0%}"
+    return _Fault(curve, np.ones(len(curve), dtype=np.bool_), text, 0.75)
+
+
 def _falls_along(curve: Curve, level: Floats) -> bool:
     """Whether evaluations fell with training, by half as many orders of magnitude: a scale lies between them."""
+    fall, train_fall = _falls(curve, level)
+    return train_fall > LEARNT and fall > train_fall / 2
+
+
+def _falls(curve: Curve, level: Floats) -> tuple[float, float]:
+    """Logarithms of the factors by which evaluations and training fell from their first to their last third."""
     known = np.flatnonzero(np.isfinite(level) & (level > 0))
     third = max(len(known) // 3, 1)
     first, last = known[:third], known[-third:]
     fall, train_fall = (float(np.median(np.log(v[first])) - np.median(np.log(v[last]))) for v in (curve.value, level))
-    return train_fall > LEARNT and fall > train_fall / 2
+    return fall, train_fall
 
 
 def _finding(fault: _Fault, train: Curve | None) -> Finding:

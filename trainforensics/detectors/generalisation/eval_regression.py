@@ -2,7 +2,8 @@
 
 What it detects:
     An evaluation metric (accuracy, BLEU, a benchmark score; or an error that rises) that leaves its best level for
-    good while neither the training nor the validation loss gets worse.
+    good while neither the training nor the validation loss gets worse. Or a score of which next to nothing is kept for
+    two evaluations, or less than half for three, whether it comes back or not.
 
 Why it matters:
     The losses say all is well, the task says it is not. Suspect the evaluation set, its prompt or scoring, or a shift
@@ -10,8 +11,8 @@ Why it matters:
 
 Evidence:
     Best level against the level of the last evaluations in standard errors of the metric's own noise; Mann-Kendall
-    test since the best evaluation, or all evaluations after the onset below all before it; courses of both losses over
-    the same steps.
+    test since the best evaluation, or all evaluations after the onset below all before it, or the last ones below so
+    many of the best; courses of both losses over the same steps.
 
 False positives:
     Small evaluation sets swing (the fall must be twice the largest fall that the run undid before). A loss that gets

@@ -9,8 +9,9 @@ Why it matters:
 
 Evidence:
     The level around the minimum against the level of the last evaluations, in standard errors of the curve's own
-    point-to-point noise (from second differences); a Mann-Kendall test of the evaluations since the minimum; the
-    training loss over the same span; a validation metric that got worse as well.
+    point-to-point noise (from second differences); a Mann-Kendall test of the evaluations since the minimum, or
+    the chance that the last evaluations lie above so many of the lowest; the training loss over the same span; a
+    validation metric that got worse as well.
 
 False positives:
     A flat end, a noisy or wandering curve (the rise must be twice the largest rise that the run undid before), a rise

@@ -3,7 +3,9 @@
 What it detects:
     One step in the validation loss (or, where no loss is logged, a validation metric), up or down, that is done between
     two neighbouring evaluations, stays, and has no counterpart in the training loss. Or single evaluations that
-    stand far above: one or two above all others, or three and more above calm ones.
+    stand far above: one or two above all others, or three and more above calm ones; that are worse than the first one
+    of the run in a loss and a score; a last one that lies apart in two series; a score that is lost for once. Or
+    quantised or averaged weights that evaluate far worse, after training, than those that were trained.
 
 Why it matters:
     Models do not change like that; evaluations do. A new evaluation set, tokeniser, prompt or preprocessing makes
@@ -15,7 +17,8 @@ Evidence:
 
 False positives:
     Learning-rate steps, restarts and data switches move training too. A noisy set is noisy throughout, not calm between
-    outliers. The steep start of a curve is compared with its own neighbouring steps.
+    outliers. The steep start of a curve is compared with its own neighbouring steps, and before a step for the
+    better something must have been learnt: else learning sets in there.
 
 Example:
     Validation loss 2.12 at step 550 and 2.64 at 600, training loss 2.09 throughout.
@@ -31,10 +34,11 @@ import math
 import numpy as np
 
 from trainforensics.detectors.base import Meta, Param, Params
+from trainforensics.detectors.generalisation.exported_weights import exported
+from trainforensics.detectors.generalisation.lone_evaluations import lone
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome, Scope
 from trainforensics.signals import Curve, Signals
-from trainforensics.signals.curve import Ints
 from trainforensics.signals.evaluations import (
     Condensed,
     condense,
@@ -43,7 +47,7 @@ from trainforensics.signals.evaluations import (
     point_noise,
     validation_curves,
 )
-from trainforensics.signals.jumps import MAX_JUMP_POINTS, Jump, level_jump, outlying, spikes
+from trainforensics.signals.jumps import MAX_JUMP_POINTS, Jump, level_jump, set_back
 
 META = Meta(
     kind=KINDS["val-jump"],
@@ -68,103 +72,51 @@ META = Meta(
         ),
         Param("z_large", 4.0, "such a step in units of noise and unrest: still a third above the largest other move"),
         Param("size", 0.02, "step against the level; smaller ones do not change a decision"),
+        Param("begun", 0.25, "of a step for the better: what was learnt before it; else learning begins there"),
         Param("lone", 2.0, "times the next highest evaluation above its neighbours; tails do not leave such gaps"),
         Param("lone_size", 1.5, "height of a lone evaluation against the level; smaller ones may be a noisy set"),
         Param("calm", 4.0, "the same for one half as high: twice as far above all others, in a calm set"),
         Param("calm_size", 0.5, "of the level; a smaller one changes no decision"),
         Param("spike", 2.0, "height against the level of three or more evaluations that stand alone; trebled"),
         Param("lone_points", 12.0, "evaluations that show how high they ordinarily stand out"),
+        Param("worse", 0.25, "height above those around of a loss that is worse than at the first evaluation"),
+        Param("lost", 0.25, "share by which a second series is worse than at the first evaluation as well"),
+        Param("gap", 4.0, "times every other rise of a setback, and of the last evaluation every later move"),
+        Param("peak", 1.5, "times any other place, in logarithms, of one that is highest in two series"),
+        Param("kept", 0.125, "share of a score that is lost for one evaluation; as for eval-regression"),
+        Param("exported", 0.1, "share by which quantised or averaged weights are worse; rounding costs a hundredth"),
         Param("train_share", 0.25, "training may move by this share of the validation step"),
         Param("train_z", 4.0, "or by this many of its own standard errors"),
         Param("learnt_z", 2.0, "standard errors of a fall of the training loss with which evaluation may get better"),
         Param("apart", 2.5, "standard errors between the two steps; 1 in 160 equal ones lie so far apart by chance"),
     ),
 )
-FEWEST_SPIKES = 3
-MOST_TOLD = 6  # steps and rows of evidence
+FEWEST = 3  # evaluations: the last one out of line with two before it, in two series
 
 
 def detect(signals: Signals, params: Params) -> Outcome:
     """Judge the losses first; a domain speaks only where the whole does not."""
-    curves = [c for c in validation_curves(signals) or validation_curves(signals, "val_metric") if len(c) >= 6]
+    made = exported(signals, params)
+    if made is not None:
+        return Fired((made,))
+    curves = [c for c in validation_curves(signals) or validation_curves(signals, "val_metric") if len(c) >= FEWEST]
     if not curves:
-        return NotApplicable("fewer than 6 evaluations", "evaluate more often")
+        return NotApplicable(f"fewer than {FEWEST} evaluations", "evaluate more often")
     train = signals.curve("train_loss")
-    found = [f for curve in curves if (f := _judge(curve, train, params)) is not None]
+    found = [f for c in curves if (f := _step(c, train, params) or lone(signals, c, train, params)) is not None]
     whole = [f for f in found if f.scope.domain is None]
     if whole:
         return Fired((max(whole, key=lambda finding: finding.confidence),))
     return Fired(tuple(found)) if found else Clear()
 
 
-def _judge(curve: Curve, train: Curve | None, params: Params) -> Finding | None:
-    return _step(curve, train, params) or _lone(curve, train, params)
-
-
-def _lone(curve: Curve, train: Curve | None, params: Params) -> Finding | None:
-    """Single evaluations far above all others, or several above calm ones, back at once, while training is quiet."""
-    if curve.series.role != "val_loss" or len(curve) < params["lone_points"]:
-        return None
-    at = outlying(curve, params["lone"], params["lone_size"])
-    at = at if len(at) else outlying(curve, params["calm"], params["calm_size"])
-    at = at if len(at) else spikes(curve, params["spike"], FEWEST_SPIKES)
-    if not len(at) or not _quiet(train, curve, at, params):
-        return None
-    first, worst = int(at[0]), int(at[np.argmax(curve.value[at])])
-    onset, end = int(curve.step[first]), int(curve.step[min(int(at[-1]) + 1, len(curve) - 1)])
-    around = float(np.median(np.delete(curve.value, at)[max(0, first - 3) : first + 3]))
-    steps = ", ".join(str(int(step)) for step in curve.step[at[:MOST_TOLD]])
-    kept = np.delete(np.arange(len(curve)), at)
-    sides = [curve.value[side] for side in (kept[kept < first][-3:], kept[kept > at[-1]][:3]) if len(side)]
-    levels = " before and ".join(f"{np.median(side):.4g}" for side in sides)
-    ends = " after it" if len(sides) > 1 else ""
-    text = f"{curve.name} stands at {curve.value[worst]:.4g} at step {curve.step[worst]} beside evaluations of about"
-    return Finding(
-        kind="val-jump",
-        series=curve.name,
-        role="val_loss",
-        onset_step=onset,
-        onset_interval=(int(curve.step[max(first - 1, 0)]), onset),
-        occurrences=tuple(int(step) for step in curve.step[at]),
-        peak_step=int(curve.step[worst]),
-        end_step=end,
-        recovery="recovered",
-        severity="medium",
-        confidence=0.75,
-        scope=Scope(domain=curve.series.domain),
-        summary=f"{text} {levels}{ends}; training rises far less"
-        + (f" ({len(at)} such evaluations: {steps})" if len(at) > 1 else ""),
-        evidence=tuple(
-            Evidence(curve.name, int(curve.step[i]), float(curve.value[i]), around, "evaluation far above all others")
-            for i in at[:MOST_TOLD]
-        ),
-    )
-
-
-def _quiet(train: Curve | None, curve: Curve, at: Ints, params: Params) -> bool:
-    """Whether the training loss rises far less, in proportion, over the stretches that end at these evaluations."""
-    level = level_up_to(train, curve.step)
-    known = level[np.isfinite(level)]
-    if len(known) < params["lone_points"] / 2:
-        return False
-    for i in at:
-        near = np.setdiff1d(np.arange(max(0, i - 3), min(len(curve), i + 4)), at)
-        usual, height = float(np.median(level[near])), float(curve.value[i] / np.median(curve.value[near]) - 1)
-        allowed = max(params["train_share"] * abs(height * usual), params["train_z"] * point_noise(known))
-        if not level[i] - usual <= allowed:
-            return False
-    return True
-
-
 def _step(curve: Curve, train: Curve | None, params: Params) -> Finding | None:
     points = condense(curve, MAX_JUMP_POINTS)
     jump = level_jump(points)
-    if jump is None or jump.relative < params["size"]:
-        return None
-    worse = jump.after > jump.before if curve.series.role == "val_loss" else not _better(curve, jump)
-    least = params["z_large" if worse and jump.relative >= params["large"] else "z_step"]
-    if jump.z < params["z"] and (jump.z < least or jump.kept_z < params["z_kept"]):
-        return None
+    if jump is None or not _stands_out(curve, points, jump, params):
+        jump = set_back(points, params["gap"]) if curve.series.role == "val_loss" else None
+        if jump is None or jump.relative < params["size"] or jump.z < params["z"]:
+            return None
     move = _training_move(train, points, jump)
     if move is not None:
         change = jump.after - jump.before if curve.series.role == "val_loss" else 0.0
@@ -175,6 +127,17 @@ def _step(curve: Curve, train: Curve | None, params: Params) -> Finding | None:
         if change and abs(change - move[0]) < params["apart"] * move[1]:
             return None  # training is too noisy to say that it did not take the same step
     return _finding(curve, points, jump, move)
+
+
+def _stands_out(curve: Curve, points: Condensed, jump: Jump, params: Params) -> bool:
+    if jump.relative < params["size"]:
+        return False
+    worse = jump.after > jump.before if curve.series.role == "val_loss" else not _better(curve, jump)
+    learnt = (points.value[jump.at - 1] - points.value[0]) / (jump.after - jump.before)
+    if not worse and learnt < params["begun"]:
+        return False  # where validation begins to learn
+    least = params["z_large" if worse and jump.relative >= params["large"] else "z_step"]
+    return jump.z >= params["z"] or (jump.z >= least and jump.kept_z >= params["z_kept"])
 
 
 def _better(curve: Curve, jump: Jump) -> bool:

@@ -3,7 +3,8 @@
 What it detects:
     A training loss whose swings became at least three times as wide as they had been, and wide against all that was
     learnt, from some point to the end, while its level no longer falls. Or a validation loss that swings by a factor of
-    three between evaluations, back to where it began, while the training loss goes smoothly.
+    three between evaluations, back to where it began or with every fourth evaluation, while the training loss goes
+    smoothly.
 
 Why it matters:
     The step size exceeds what the curvature bears (or batches come in an order the loss follows): the run hovers over
@@ -56,8 +57,12 @@ META = Meta(
         Param("growth", 3.0, "the width of eight points' swings varies by a factor of two by chance"),
         Param("share", 0.1, "swings below a tenth of all that was learnt do not decide a run"),
         Param("swing", 3.0, "factor between good and bad evaluations; a small set repeats within a tenth"),
-        Param("as_bad", 0.15, "share of the later evaluations that are no better than the first ones"),
-        Param("smooth", 0.25, "moves of the training loss against those of validation, in proportion"),
+        Param(
+            "as_bad",
+            0.15,
+            "share of the later of 24 evaluations and more that are no better than the first ones",
+        ),
+        Param("smooth", 0.3, "moves of the training loss against those of validation, in proportion"),
     ),
 )
 
@@ -110,7 +115,7 @@ def _validation(signals: Signals, loss: Curve, params: Params) -> Finding | None
             onset_interval=(int(curve.step[max(first - 1, 0)]), onset),
             recovery="unrecovered",
             confidence=0.7,
-            summary=f"{text}, as bad as at the start again and again, while training goes smoothly",
+            summary=f"{text}, again and again, while training goes smoothly",
             evidence=(
                 Evidence(curve.name, int(curve.step[-1]), high, low, "90th against 10th percentile of the later half"),
                 Evidence(loss.name, None, moves[0], moves[1], "usual move between evaluations, against validation's"),
