@@ -428,7 +428,7 @@ def settles(event: LossEvent) -> str:
     """How a sentence says what became of it."""
     e = event.excursion
     if e.returned and e.recovery == "unrecovered":
-        return f"it came back in part and stands at {event.late:.4g} to the end"
+        return f"it came back in part and stands at {e.after:.4g} to the end"
     return {
         "recovered": "it came back to its trend",
         "partial": "it came back most of the way",

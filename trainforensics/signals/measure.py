@@ -108,7 +108,7 @@ def measure(series: Pyramid, candidate: Candidate, limit: int, undo: Callable[[A
         return None
     recovery = _recovery(returned, course.calm >= 0, values[first + climb.onset : limit], climb, limit == len(values))
     lost = recovery in ("unrecovered", "diverging")
-    end = limit - 1 if lost else first + course.back(otherwise=limit - 1 - first)
+    end = first + course.back(otherwise=limit - 1 - first)
     after = values[max(first + course.peak, limit - WINDOW * scale) if lost else end :][: WINDOW * scale]
     return Excursion(
         shape="burst" if climb.sudden else "rise",
