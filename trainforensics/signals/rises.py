@@ -24,6 +24,7 @@ from trainforensics.signals.evaluations import (
 BEGUN = 4.0  # noise widths above the lowest level at which a ramp finds a rise under way
 AT_ONCE = 0.25  # of the evaluations since the minimum: a rise within less has no slope to follow back
 UP = 0.05  # of the level: a small validation set repeats within less
+DONE = 0.9  # of a rise that is made at once: what it made before are crumbs
 ESTABLISHED, LEAST_ESTABLISHED = 8, 3  # evaluations whose median is the level that a score has reached
 COLLAPSED = ((0.125, 2), (0.5, 3))  # share of it that is kept, for evaluations: no noise of a score is as wide
 LATEST = 3  # evaluations that are an end at least
@@ -179,8 +180,11 @@ def first_in_order(curve: Condensed, rise: Rise) -> int:
 def _rise_onset(curve: Condensed, best: int, last: int) -> int:
     """First evaluation of the rise that leads from `best` to `last`: where its ramp begins, at the latest where the
     curve has left its lowest level for good."""
-    bar = float(curve.smooth[best]) + max(BEGUN * curve.noise, UP * scale_of(curve.value))
+    low = float(curve.smooth[best])
+    bar = low + max(BEGUN * curve.noise, UP * scale_of(curve.value))
     up = best + 1 + int(np.flatnonzero(curve.value[best : last + 1] < bar)[-1])
+    if up <= last and curve.value[up] - curve.value[up - 1] >= DONE * (float(curve.value[last]) - low):
+        return up
     return min(_ramp_onset(curve, best, last), up)
 
 

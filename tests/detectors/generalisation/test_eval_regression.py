@@ -133,3 +133,10 @@ def test_the_last_evaluations_of_a_noisy_score_below_the_best() -> None:
     value = np.append(60 + 12 * rng.random(14), 90 + 12 * rng.random(7))
     error = evaluation(value, name="eval/edit_distance")
     assert len(findings(make_signals([error, loss(21)]))) == 1
+
+
+def test_the_crumbs_of_a_calm_score_are_no_onset() -> None:
+    value = 1 - 1e-4 * np.exp(-np.arange(24.0)) - 1e-7 * np.maximum(0, np.arange(24) - 12)
+    value[15:] = -1
+    found = findings(make_signals([evaluation(value, name="val/map"), loss(24)]))
+    assert [finding.onset_step for finding in found] == [EVERY * 16]

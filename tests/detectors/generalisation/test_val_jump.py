@@ -54,6 +54,14 @@ def test_a_change_that_training_shares_is_none() -> None:
     assert not findings(make_signals([validation(value), make_curve(train, "train_loss")]))
 
 
+def test_training_that_gets_better_does_not_make_evaluation_worse() -> None:
+    value, train = fall(20), training(20).value
+    value[10:] += 0.5
+    train[10 * EVERY + 3 :] -= 0.3
+    found = findings(make_signals([validation(value), make_curve(train, "train_loss")]))
+    assert [finding.onset_step for finding in found] == [EVERY * 11]
+
+
 @pytest.mark.parametrize("n", [6, 15, 40, 200])
 @pytest.mark.parametrize("noise", [0.0, 0.02, 0.3])
 def test_noise_is_none(n: int, noise: float) -> None:

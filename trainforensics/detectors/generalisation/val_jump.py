@@ -120,7 +120,8 @@ def _step(curve: Curve, train: Curve | None, params: Params) -> Finding | None:
     move = _training_move(train, points, jump)
     if move is not None:
         change = jump.after - jump.before if curve.series.role == "val_loss" else 0.0
-        if abs(move[0]) > max(params["train_share"] * abs(change), params["train_z"] * move[1]):
+        along = move[0] if change > 0 else abs(move[0])  # training that gets better does not make evaluation worse
+        if along > max(params["train_share"] * abs(change), params["train_z"] * move[1]):
             return None
         if _better(curve, jump) and move[0] < -params["learnt_z"] * move[1]:
             return None  # both learnt something
