@@ -330,3 +330,13 @@ def test_a_leap_from_a_low_that_the_log_has_just_reached(stays: float, told: boo
     values = np.append([3.49, 0.213, 0.215, 0.085, 0.074, 0.074, 0.31, 0.295, 0.268, 0.239], np.full(30, stays))
     found = leap_at_start(values)
     assert (found and found.onset) == (6 if told else None)
+
+
+@pytest.mark.parametrize(
+    ("climb", "recovery"), [(lambda t: t, "diverging"), (lambda t: 1 - np.exp(-5 * t), "unrecovered")]
+)
+def test_what_has_reached_its_new_level_runs_away_no_more(climb: Callable[[Floats], Floats], recovery: str) -> None:
+    at = np.clip((np.arange(900) - 200) / 700, 0, None)
+    value = 1 + climb(at) + 0.01 * np.random.default_rng(0).standard_normal(900)
+    (lasting,) = [e for e in found(value) if not e.returned]
+    assert lasting.recovery == recovery

@@ -433,6 +433,6 @@ def settles(event: LossEvent) -> str:
         "recovered": "it came back to its trend",
         "partial": "it came back most of the way",
         "unrecovered": "it never came back",
-        "diverging": "it never came back, and its last third stands above the third before",
+        "diverging": "it never came back and climbs to the end",
         "ongoing": "the log ends within it",
     }[e.recovery]

@@ -22,6 +22,7 @@ NEAREST = 3  # points before a burst that tell its level on a descent
 MOST = 0.7  # of the points at the top of a smoothed climb must be high themselves: two outliers are no climb
 ERUPTION, TOWERING = 4.0, 2.0  # widths of the noise, heights of the highest, in the 16 points before
 LEFT, FALLING = 0.1, 0.25  # of a height, that is not most of the way back; of what is left, that a third still falls by
+STILL_CLIMBS = 0.4  # of its gain on the third before, that the last third gains itself; a straight climb gains half
 FIRST_POINTS = 3  # at the start of a log have no level before them
 BEYOND_COUNT = 1e6  # noise widths that nobody reads digit by digit
 FOOT = 0.1  # of the height of a burst: what lies below before the jump is its noise
@@ -212,7 +213,9 @@ def _recovery(returned: bool, calm: bool, since: Floats, climb: _Climb, to_the_e
         return "partial" if returned else "ongoing"
     late, middle = float(np.median(since[-third:])), float(np.median(since[third:-third]))
     if not returned:
-        return "diverging" if late > middle + 0.1 * climb.height else "unrecovered"
+        first, last = (float(np.median(half)) for half in np.array_split(since[-third:], 2))
+        climbs = late > middle + 0.1 * climb.height and last - first > STILL_CLIMBS * (late - middle)
+        return "diverging" if climbs else "unrecovered"
     left = late - climb.before
     stays = to_the_end and third >= SETTLED and left > LEFT * climb.height and middle - late < FALLING * left
     return "unrecovered" if stays else "partial"

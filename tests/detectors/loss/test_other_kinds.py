@@ -48,6 +48,10 @@ class TestBadStart:
         assert isinstance(outcome, Fired)
         assert isinstance(run(bad_start, make_signals({"train_loss": [14.6, 6.1, 5.3]}, config=self.config)), Clear)
 
+    def test_what_never_comes_near_chance_is_a_sum(self) -> None:
+        sums = {"train_loss": RNG.uniform(700, 3300, 200)}
+        assert isinstance(run(bad_start, make_signals(sums, config=self.config)), NotApplicable)
+
     def test_a_perplexity_tells_a_sum_from_a_mean(self) -> None:
         cost, tested = (
             make_curve(fall(40, 147, 46, 4)),
