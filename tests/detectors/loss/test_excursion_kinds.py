@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from curves import SIGMA, Floats, burst, healthy, hump, ramp, step
 from factories import make_curve, make_signals
+from scipy.signal import lfilter
 
 from trainforensics.detectors.loss import divergence, gradual_rise, instant_burst
 from trainforensics.model import Clear, Fired, NotApplicable
@@ -166,3 +167,12 @@ def test_a_step_beyond_which_validation_is_better_is_no_divergence(level: float,
     params = {p.name: p.default for p in divergence.META.params}
     found = divergence.detect(make_signals({"train_loss": loss, "val_loss": held}), params)
     assert isinstance(found, Fired) is named
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_burst_that_dies_away_slowly_need_not_be_as_high(seed: int) -> None:
+    noise = lfilter([1], [1, -0.3], 0.05 * np.random.default_rng(seed).standard_normal(1500))
+    after = np.clip(np.arange(1500) - 900, 0, None)
+    values = 3 + 2 * np.exp(-np.arange(1500) / 500) + noise + 0.4 * np.exp(-after / 60) * (np.arange(1500) >= 900)
+    (found,) = fired(values)["instant-burst"].findings
+    assert abs((found.onset_step or 0) - 901) <= 3

@@ -38,7 +38,7 @@ from trainforensics.signals import Curve, Signals
 from trainforensics.signals.task import rewarded, untrained_loss
 
 FEW = 5
-IMPOSSIBLE = 10.0  # times chance, at its lowest
+IMPOSSIBLE = 10.0  # times chance, at half of the points and more
 SUMMED = 3.0  # times the logarithm of a perplexity; bits instead of nats are 1.44 times as many
 _PERPLEXITY = re.compile(r"ppl|perplexity")
 
@@ -62,7 +62,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
     loss = loss.only_finite()
     if len(loss) < 2 or int(loss.step[0]) > 10 * loss.cadence:
         return NotApplicable("the start of the run is not in the log")
-    no_mean = loss.value.min() < 0 or loss.value.min() > IMPOSSIBLE * chance
+    no_mean = loss.value.min() < 0 or float(np.median(loss.value)) > IMPOSSIBLE * chance
     if no_mean or rewarded(signals) or _summed(signals, loss):
         return NotApplicable(f"{loss.name} is no mean cross-entropy", "the loss per token")
     few = len(loss) < 2 * FEW

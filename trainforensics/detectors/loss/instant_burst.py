@@ -26,6 +26,7 @@ Example:
 
 Parameters:
     min_height: noise widths that the highest burst must reach; lower ones that stand out with it are listed too.
+    min_broad: the same for one that lasts.
 """
 
 from __future__ import annotations
@@ -38,13 +39,17 @@ from trainforensics.model import Clear, Fired, Outcome
 from trainforensics.signals import Signals
 from trainforensics.signals.losses import USES, LossEvent, certainty, finding, height, loss_events, settles, unjudgeable
 
+BROAD = 4  # points to a median
 MOST_TOLD = 8  # bursts with a row of evidence; the others are like them
 
 META = Meta(
     kind=KINDS["instant-burst"],
     needs=("train_loss",),
     uses=USES,
-    params=(Param("min_height", 6.0, "a normal series of 200,000 points stays below 5 of its standard deviations"),),
+    params=(
+        Param("min_height", 6.0, "a normal series of 200,000 points stays below 5 of its standard deviations"),
+        Param("min_broad", 4.0, "the same for one that medians of four points show, whose noise is half as wide"),
+    ),
 )
 
 
@@ -54,7 +59,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
     if reason is not None:
         return reason
     bursts = [e for e in loss_events(signals) if _is_burst(e)]
-    if not any(e.excursion.z >= params["min_height"] for e in bursts):
+    if not any(e.excursion.z >= params["min_broad" if e.excursion.scale >= BROAD else "min_height"] for e in bursts):
         return Clear()
     highest = max(bursts, key=lambda e: e.excursion.z)
     report = finding(signals, "instant-burst", bursts[0], bursts[0].onset_step, 0.0, _summary(bursts, highest))
