@@ -347,3 +347,34 @@ def test_a_running_mean_of_utilisation_comes_last() -> None:
         mean[at] = now if at == 0 else 0.9 * mean[at - 1] + 0.1 * now
     (found,) = alarms(judge(make_signals({"mfu": mean, "step_time": taken})))
     assert (found.series, found.onset_step) == ("step_time", 26)
+
+
+@pytest.mark.parametrize(("factor", "told"), [(12.0, 1), (1.3, 0)])
+def test_a_total_time_tells_a_late_step_that_costs_much(factor: float, told: int) -> None:
+    rng = np.random.default_rng(0)
+    taken = 5000 * (1 + 0.01 * np.linspace(-1, 1, 56)) * np.exp(0.002 * rng.standard_normal(56))
+    taken[47:] *= factor
+    step = 10 * np.arange(1, 57)
+    total, mean = np.cumsum(taken), np.cumsum(taken) / step
+    curves = [
+        make_curve(total, None, step=step, name="train_time"),
+        make_curve(mean, "step_time", step=step, name="step_avg"),
+    ]
+    found = alarms(judge(make_signals(curves)))
+    assert len(found) == told
+    assert all((f.onset_step, f.series) == (480, "train_time") for f in found)
+
+
+@pytest.mark.parametrize(("begins", "told"), [(30, 0), (10, 1)])
+def test_a_part_of_the_loss_that_begins_is_work(begins: int, told: int) -> None:
+    rng = np.random.default_rng(1)
+    step = np.arange(100)
+    taken = 9.5 * np.exp(0.02 * rng.standard_normal(100))
+    taken[30:] *= 1.4
+    later = step[begins:]
+    curves = [
+        make_curve(taken, "step_time", step=step),
+        make_curve(rng.normal(2, 0.1, 100), "train_loss", step=step),
+        make_curve(rng.normal(2, 0.1, len(later)), None, step=later, name="cluster_loss"),
+    ]
+    assert len(alarms(judge(make_signals(curves)))) == told

@@ -33,7 +33,8 @@ from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS, Severity
 from trainforensics.model import Clear, Event, Evidence, Finding, Fired, NotApplicable, Outcome, Scope
 from trainforensics.signals import Curve, Signals
-from trainforensics.signals.pace import MIN_POINTS, Pace, slowdowns
+from trainforensics.signals.pace import MIN_POINTS, Pace
+from trainforensics.signals.slowdowns import slowdowns
 
 META = Meta(
     kind=KINDS["hardware-fault"],

@@ -17,7 +17,8 @@ False positives:
     Compilation and warm-up at the start, pauses for evaluation and checkpoints, single slow steps and wandering pace of
     shared machines are ordinary. Steps that hold more data take longer: batch size and sequence length are divided out
     where logged. A slower pace next to such a change is told as low. A pace that slows down over each epoch and starts
-    afresh in the next follows sorted samples. A series that only ever grows is a clock or a counter, not a duration.
+    afresh in the next follows sorted samples. A part of the loss that is logged for the first time where it begins is
+    other work. A series that only ever grows is a clock or a counter, not a duration.
 
 Example:
     From step 540 on tokens_per_sec is 16,700 instead of 46,500 (a factor of 2.8); step_time agrees.
@@ -43,7 +44,8 @@ from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.epochs import length_since
-from trainforensics.signals.pace import MIN_POINTS, Pace, Slowdown, paces, slowdowns
+from trainforensics.signals.pace import MIN_POINTS, Pace, paces
+from trainforensics.signals.slowdowns import Slowdown, slowdowns
 from trainforensics.signals.steps import lasting_steps
 from trainforensics.signals.stretches import at_steps
 
@@ -66,6 +68,7 @@ _LENGTH = re.compile(
     r"(^|[/_. ])(len|lens|length|lengths|n?_?frames|n?_?tokens|seqlen|resolution)([/_. ]|$)", re.IGNORECASE
 )
 _MILLISECONDS = re.compile(r"(^|[^a-z])(ms|msec|millis|milliseconds)([^a-z]|$)")
+_LOSS = re.compile(r"loss", re.IGNORECASE)
 STEADY = 2.0  # times the range of all other points, in logarithms
 EXPLAINING = ("batch_size", "seq_len", "world_size", "gradient_accumulation")
 
@@ -80,7 +83,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
         return NotApplicable("neither pace nor wall times are logged", "tokens per second or seconds per step")
     for pace in known:
         bar = params["clock_slower" if pace.basis == "clock" else "slower"]
-        slow = [s for s in slowdowns(pace) if s.factor >= bar]
+        slow = [s for s in slowdowns(pace) if s.factor >= bar and not _more_is_computed(signals, pace, s)]
         if slow:
             found = tuple(_finding(signals, pace, s, known, params) for s in slow[:3])
             return Fired((*found, idle) if idle is not None else found)
@@ -98,6 +101,16 @@ def _doubtful(pace: Pace, slow: Slowdown, params: Params) -> bool:
     low, high = np.quantile(pace.curve.value[others], (0.1, 0.9))
     steady = seconds >= params["clock_points"] and high - low < np.log(slow.factor) / STEADY
     return quick or (slow.factor < params["clock_alarm"] and not steady)
+
+
+def _more_is_computed(signals: Signals, pace: Pace, slow: Slowdown) -> bool:
+    """Whether a part of the loss is logged for the first time where a lasting slowdown begins: then that is its work."""
+    before, onset = (int(pace.curve.step[at]) for at in (max(slow.onset - 1, 0), slow.onset))
+    known = signals.curve("train_loss")
+    if known is None or not slow.lasting or known.step[0] >= before:
+        return False
+    parts = (c for c in signals.every_curve() if c.series.rank is None and _LOSS.search(c.name))
+    return any(len(c) and before < c.step[0] <= onset and c.cadence == known.cadence for c in parts)
 
 
 def _finding(signals: Signals, pace: Pace, slow: Slowdown, known: tuple[Pace, ...], params: Params) -> Finding:

@@ -38,8 +38,8 @@ from trainforensics.signals import Curve, Signals
 from trainforensics.signals.batch import batch_size
 from trainforensics.signals.curve import Floats
 from trainforensics.signals.evaluations import usable
-from trainforensics.signals.pace import is_saw
 from trainforensics.signals.restarts import noise_ratio
+from trainforensics.signals.saw import is_saw
 from trainforensics.signals.steps import lasting_steps
 
 WIDTHS = (1, 4, 16)  # points whose mean is one size
