@@ -67,16 +67,23 @@ def accumulates(curve: Curve) -> bool:
 
 
 def _momentary(signals: Signals, role: str) -> Curve | None:
-    """The series that speaks for a role among those that do not accumulate."""
+    """The series that speaks for a role: none that accumulates, nor a mean since the start beside its clock."""
     curve = signals.curve(role)
-    if curve is None or not accumulates(curve):
+    clock = _total_time(signals) if role == "step_time" else None
+    if curve is None or not (accumulates(curve) or (clock is not None and _MEAN.search(curve.name))):
         return curve
-    return next((c for c in signals.curves(role) if c.series.rank is None and not accumulates(c)), None)
+    others = (c for c in signals.curves(role) if c.series.rank is None and not accumulates(c))
+    return next((c for c in others if clock is None or not _MEAN.search(c.name)), None)
 
 
 def logged_clock(signals: Signals) -> Curve | None:
     """The logged seconds since the start, of which a fraction of a second tells; None where there are none."""
     return _accumulating(signals, _CLOCK)
+
+
+def _total_time(signals: Signals) -> Curve | None:
+    """The logged time since the start, in whatever unit."""
+    return logged_clock(signals) or _accumulating(signals, _TOTAL)
 
 
 def _accumulating(signals: Signals, name: re.Pattern[str]) -> Curve | None:
@@ -92,7 +99,7 @@ def _accumulating(signals: Signals, name: re.Pattern[str]) -> Curve | None:
 
 def _logged_clock_durations(signals: Signals) -> Curve | None:
     """Time per step from a logged clock, in its unit."""
-    curve = logged_clock(signals) or _accumulating(signals, _TOTAL)
+    curve = _total_time(signals)
     if curve is None:
         return None
     times, steps = np.diff(curve.value), np.diff(curve.step)

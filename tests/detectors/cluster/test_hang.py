@@ -161,3 +161,12 @@ def test_several_long_iterations_are_ordinary() -> None:
     gaps[[7, 18, 31]] = [700, 230, 210]
     signals = make_signals([make_curve(np.cumsum(gaps), None, name="elapsed_time")])
     assert isinstance(hang.detect(signals, PARAMS), Clear)
+
+
+@pytest.mark.parametrize(("at", "told"), [((173, 199, 352, 374), True), ((150, 200, 350), False)])
+def test_a_few_long_steps_at_no_even_distances(at: tuple[int, ...], told: bool) -> None:
+    gaps = 38 * np.exp(0.08 * np.random.default_rng(2).standard_normal(430))
+    gaps[list(at)] = np.array([380.0, 1120.0, 1040.0, 250.0])[: len(at)]
+    outcome = hang.detect(make_signals([make_curve(np.ones(430), step=np.arange(430), time=np.cumsum(gaps))]), PARAMS)
+    found = outcome.findings if isinstance(outcome, Fired) else ()
+    assert [f.occurrences for f in found] == ([at] if told else [])

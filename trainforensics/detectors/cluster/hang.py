@@ -1,8 +1,9 @@
 """The run stood still: one gap in wall time far beyond its steps, that is no evaluation, checkpoint or restart.
 
 What it detects:
-    A pause between two logged points many times longer than any regular one, at a step at which nothing recurs; a
-    time-out of a collective operation that the log tells of; silence from the last point until the process was killed.
+    A pause between two logged points many times longer than any regular one, at a step at which nothing recurs, or a
+    few of them among steps that take long; a time-out of a collective operation that the log tells of; silence from the
+    last point until the process was killed.
 
 Why it matters:
     A hang wastes the whole cluster, and a run that once waited on a socket, a lock or a file system will again.
@@ -36,7 +37,7 @@ from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Event, Evidence, Finding, Fired, NotApplicable, Outcome, Scope
 from trainforensics.signals import Curve, Signals
-from trainforensics.signals.curve import Floats
+from trainforensics.signals.curve import Floats, Ints
 from trainforensics.signals.pace import logged_clock
 from trainforensics.signals.restarts import restarts
 from trainforensics.signals.task import planned_steps
@@ -45,6 +46,9 @@ MIN_POINTS, FEWEST_POINTS = 30, 16  # of a log of steps, and of one whose points
 LONG = 30.0  # seconds between points that hold many steps
 ORDINARY = 2.0  # usual times between points; where others come to more, long ones are ordinary
 MOST = 3  # pauses that may count as lone
+CHANCE = 0.02  # of so wide a gap below several pauses
+FEW = 0.01  # of the points of a log: several pauses among long steps
+CHORES = (5, 10, 20, 25, 50, 100, 200, 250, 500, 1000)  # points between evaluations or saves
 TIMEOUTS = frozenset({"nccl-timeout", "hang"})
 KILLED = frozenset({"preemption", "node-lost"})
 BETWEEN_CHECKPOINTS = 20  # logged points: checkpoints lie further apart, on round steps
@@ -110,9 +114,46 @@ def _pauses(signals: Signals, curve: Curve, params: Params) -> list[Finding]:
     if not len(lone) and usual >= params["long_points"] and order[1] < ORDINARY * usual:
         lone = np.flatnonzero(seconds > params["long_times"] * max(usual, float(order[1])))
         lone = lone[[not _chore(curve, int(i)) for i in lone]]
+    several = _several(curve, seconds, costly) if not len(lone) and usual >= params["long_points"] else []
+    lone = several if len(several) else lone
     rest = float(order[len(lone)]) if len(lone) < len(order) else usual
     told = [i for i in lone if not _restarted(signals, curve, int(i))]
-    return [_finding(curve, int(i), float(seconds[i]), usual, rest) for i in told]
+    findings = [_finding(curve, int(i), float(seconds[i]), usual, rest) for i in told]
+    return [_as_one(findings)] if len(several) and findings else findings
+
+
+def _several(curve: Curve, seconds: Floats, costly: float) -> Ints:
+    """Indices of a few pauses apart from all others in a log whose points take long, at no even distances.
+
+    In a tail as heavy as a Pareto's of index 1 the k-th longest is r times the next with a chance of r**-k.
+    """
+    order = np.sort(seconds)[::-1]
+    counts = np.arange(2, int(FEW * len(seconds)) + 1)
+    if not len(counts):
+        return np.empty(0, np.int64)
+    chance = (order[counts - 1] / np.maximum(order[counts], 1e-9)) ** -counts.astype(np.float64)
+    shortest = order[counts[np.argmin(chance)] - 1]
+    if chance.min() > CHANCE or shortest < max(ORDINARY * float(np.median(seconds)), costly):
+        return np.empty(0, np.int64)
+    found = np.flatnonzero(seconds >= shortest)
+    count = np.round(curve.step / curve.cadence).astype(np.int64)
+    on = [np.any([(count[found + side] % period) == 0 for side in (0, 1)], axis=0) for period in CHORES]
+    return np.empty(0, np.int64) if any(bool(each.all()) for each in on) else found
+
+
+def _as_one(findings: list[Finding]) -> Finding:
+    """Several pauses as one finding that recurs; the text is that of the longest."""
+    first, longest = findings[0], max(findings, key=lambda f: f.evidence[0].value or 0.0)
+    steps = tuple(f.onset_step for f in findings if f.onset_step is not None)
+    again = f" {len(steps)} pauses in all, at steps {', '.join(map(str, steps))}." if len(steps) > 1 else ""
+    return replace(
+        first,
+        confidence=longest.confidence,
+        summary=longest.summary + again,
+        occurrences=steps,
+        end_step=steps[-1],
+        evidence=tuple(f.evidence[0] for f in findings[:4]),
+    )
 
 
 def _chore(curve: Curve, at: int) -> bool:
@@ -122,7 +163,7 @@ def _chore(curve: Curve, at: int) -> bool:
     near = (int(count[at]), int(count[at + 1]))
     return any(
         any(n % period == 0 for n in near) and int(count[-1]) // period - (int(count[0]) - 1) // period <= 1
-        for period in (5, 10, 20, 25, 50, 100, 200, 250, 500, 1000)
+        for period in CHORES
     )
 
 

@@ -104,7 +104,7 @@ def _doubtful(pace: Pace, slow: Slowdown, params: Params) -> bool:
 
 
 def _more_is_computed(signals: Signals, pace: Pace, slow: Slowdown) -> bool:
-    """Whether a part of the loss is logged for the first time where a lasting slowdown begins: then that is its work."""
+    """Whether a part of the loss is logged for the first time where a lasting slowdown begins: that is its work."""
     before, onset = (int(pace.curve.step[at]) for at in (max(slow.onset - 1, 0), slow.onset))
     known = signals.curve("train_loss")
     if known is None or not slow.lasting or known.step[0] >= before:
