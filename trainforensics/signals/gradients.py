@@ -18,6 +18,8 @@ from trainforensics.signals.run import Signals
 from trainforensics.signals.stretches import at_steps, lasting_start, middle
 
 MIN_POINTS = 20
+FEWEST_POINTS, FEWEST_BEFORE = 6, 3  # of a short log, and before its highest norm
+HUGE = 2.0**24  # PyTorch's scaler starts at 2**16; half precision leaves no room for far more
 START_SHARE, START_POINTS = 0.05, 10  # of the log: warm-up moves gradients by itself
 SUDDEN = 3  # points
 BLOCK, BLOCKS, SMOOTH = 16, 100, 9
@@ -82,7 +84,9 @@ def _explosions(signals: Signals) -> tuple[Explosion, ...]:
         return ()
     curve = curve.take(curve.finite & (curve.value > 0))
     n = len(curve)
-    if n < MIN_POINTS or not _may_climb(curve.value):
+    if n < MIN_POINTS:
+        return _among_few(curve)
+    if not _may_climb(curve.value):
         return ()
     logarithm = Curve(curve.series, curve.step, np.log(curve.value), curve.time, curve.segment)
     settled = max(min(START_POINTS, n // 4), int(START_SHARE * n))
@@ -96,6 +100,36 @@ def _explosions(signals: Signals) -> tuple[Explosion, ...]:
         if explosion.lasting or np.log(explosion.factor) > bar:
             found.append(explosion)
     return tuple(found)
+
+
+def _among_few(curve: Curve) -> tuple[Explosion, ...]:
+    """The highest norm of a log too short to tell its noise: far above every other one, behind the first points."""
+    value, n = curve.value, len(curve)
+    top = int(np.argmax(value)) if n else 0
+    if n < FEWEST_POINTS or top < FEWEST_BEFORE:
+        return ()
+    others = np.delete(value, top)
+    level, noise = float(np.median(others)), robust_sigma(np.log(others))
+    if value[top] < STEEP * others.max():
+        return ()
+    z = float(np.log(value[top] / level)) / max(noise, 0.01)
+    recovery: Recovery = "recovered" if top < n - 1 else "ongoing"
+    return (Explosion(curve, top, top, top, level, float(value[top]), z, False, False, recovery),)
+
+
+def enormous(signals: Signals) -> Curve | None:
+    """The gradient norm of a run in which it is beyond all scale from its first point to its last; None elsewhere.
+
+    Sums instead of means and a loss scale left in are all that makes norms large in a run that learns: HUGE is the
+    largest scale that scalers take, times the size of the loss.
+    """
+    curve, loss = signals.curve("grad_norm"), signals.curve("train_loss")
+    if curve is None or loss is None:
+        return None
+    curve, loss = curve.only_finite(), loss.only_finite()
+    if len(curve) < FEWEST_POINTS or not len(loss):
+        return None
+    return curve if curve.value.min() > HUGE * max(1.0, float(np.abs(loss.value).max())) else None
 
 
 def _chance_height(logarithm: Floats) -> float:

@@ -308,8 +308,12 @@ def schedule_step(curve: Curve, restart: Restart) -> tuple[float, float] | None:
     """Expected and logged learning rate at a restart where they disagree; None where the schedule simply goes on.
 
     Expected is what the old life logged at the same step, else its slope carried on. The logged one must lie beyond
-    three times the worst error of that extrapolation in the old life and beyond 5 % of the level.
+    three times the worst error of that extrapolation in the old life and beyond 5 % of the level. A rate that is zero
+    from a mere pause to the end of the log is a schedule that went wrong, and tells of no restart.
     """
+    since = curve.only_finite()
+    if not restart.sure and not since.value[since.step >= restart.step].any():
+        return None
     step, old, new = repeated_points(curve, restart)
     if len(step):
         worst = int(np.argmax(np.abs(new - old)[:AT_ONCE]))

@@ -170,3 +170,12 @@ def test_a_few_long_steps_at_no_even_distances(at: tuple[int, ...], told: bool) 
     outcome = hang.detect(make_signals([make_curve(np.ones(430), step=np.arange(430), time=np.cumsum(gaps))]), PARAMS)
     found = outcome.findings if isinstance(outcome, Fired) else ()
     assert [f.occurrences for f in found] == ([at] if told else [])
+
+
+@pytest.mark.parametrize(("evaluated", "told"), [((617,), False), ((217, 417, 617, 817), True), ((300,), True)])
+def test_a_pause_at_the_only_evaluation_is_its_own(evaluated: tuple[int, ...], told: bool) -> None:
+    gaps = seconds()
+    gaps[617] += 200
+    evaluation = make_curve(np.ones(len(evaluated)), "val_loss", step=evaluated, series_id=1)
+    timed = make_curve(np.full(N, 2.0), step=np.arange(N), time=1.7e9 + np.cumsum(gaps))
+    assert isinstance(hang.detect(make_signals([timed, evaluation]), PARAMS), Fired if told else Clear)

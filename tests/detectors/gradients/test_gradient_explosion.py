@@ -161,3 +161,28 @@ def test_gradients_that_grow_as_a_loss_falls_below_zero_are_quiet() -> None:
         assert one(make_signals({"train_loss": learns, "grad_norm": jumped})).onset_step == pytest.approx(601, abs=2)
         still = np.minimum(learns, -2) + np.maximum(learns + 2, 0) * 0.05
         assert one(make_signals({"train_loss": still, "grad_norm": jumped}))
+
+
+@pytest.mark.parametrize(("last", "told"), [(9000.0, [9]), (900.0, [])])
+def test_a_norm_far_above_all_others_of_a_short_log(last: float, told: list[int]) -> None:
+    grown = np.array([15.0, 9.8, 7.6, 92.0, 29.0, 5.2, 7.8, 7.7, last])
+    outcome = gradient_explosion.detect(
+        make_signals({"train_loss": 1.4 + 0.1 * norm()[:9], "grad_norm": grown}), PARAMS
+    )
+    assert [f.onset_step for f in (outcome.findings if isinstance(outcome, Fired) else ())] == told
+
+
+def test_first_norms_of_a_short_log_are_quiet() -> None:
+    grown = np.array([15.0, 9000.0, 7.6, 9.0, 29.0, 5.2, 7.8, 7.7, 5.0])
+    outcome = gradient_explosion.detect(
+        make_signals({"train_loss": 1.4 + 0.1 * norm()[:9], "grad_norm": grown}), PARAMS
+    )
+    assert isinstance(outcome, Clear)
+
+
+@pytest.mark.parametrize(("scale", "size", "told"), [(2e9, 0.1, True), (2e9, 500.0, False), (65536.0, 0.1, False)])
+def test_norms_beyond_all_scale_from_the_start(scale: float, size: float, told: bool) -> None:
+    signals = make_signals({"train_loss": size * norm(1)[:40], "grad_norm": scale * norm(2)[:40]})
+    outcome = gradient_explosion.detect(signals, PARAMS)
+    assert isinstance(outcome, Fired if told else Clear)
+    assert not isinstance(outcome, Fired) or outcome.findings[0].onset_step == 1

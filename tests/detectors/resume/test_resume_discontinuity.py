@@ -137,3 +137,14 @@ def test_a_bump_of_a_few_points_after_the_restart() -> None:
     (found,) = findings(make_signals([lives(value)]))
     assert found.recovery == "recovered"
     assert not findings(make_signals([lives(loss())]))
+
+
+@pytest.mark.parametrize(("since", "told"), [(0.0, 0), (2e-5, 1)])
+def test_a_rate_that_is_zero_after_a_pause_tells_of_no_restart(since: float, told: int) -> None:
+    time = np.arange(N) * 2.0
+    time[BORDER:] += 300
+    rate = np.where(np.arange(N) < BORDER, 2e-3, since)
+    signals = make_signals([make_curve(loss(), time=time), make_curve(rate, "learning_rate", time=time)])
+    assert len(findings(signals)) == told
+    again = make_signals([lives(loss()), lives(rate, "learning_rate")])
+    assert len(findings(again)) == 1

@@ -12,7 +12,8 @@ Evidence:
     Length of the pause, the usual time between points, the longest regular pause, what the log says around it.
 
 False positives:
-    Pauses for evaluation and checkpoints recur and are alike; one at a round number of points, of which the log holds
+    Pauses for evaluation and checkpoints recur and are alike; one at which an evaluation is logged, and hardly another,
+    is that evaluation's; one at a round number of points, of which the log holds
     no other, may be one of them. A restart is a pause too: at a border of process lives,
     next to a message of a restart, or between steps that checkpoints are usually saved at, it is left alone.
 
@@ -46,6 +47,7 @@ MIN_POINTS, FEWEST_POINTS = 30, 16  # of a log of steps, and of one whose points
 LONG = 30.0  # seconds between points that hold many steps
 ORDINARY = 2.0  # usual times between points; where others come to more, long ones are ordinary
 MOST = 3  # pauses that may count as lone
+OTHERS = 2  # evaluations that tell how long they take
 CHANCE = 0.02  # of so wide a gap below several pauses
 FEW = 0.01  # of the points of a log: several pauses among long steps
 CHORES = (5, 10, 20, 25, 50, 100, 200, 250, 500, 1000)  # points between evaluations or saves
@@ -117,7 +119,7 @@ def _pauses(signals: Signals, curve: Curve, params: Params) -> list[Finding]:
     several = _several(curve, seconds, costly) if not len(lone) and usual >= params["long_points"] else []
     lone = several if len(several) else lone
     rest = float(order[len(lone)]) if len(lone) < len(order) else usual
-    told = [i for i in lone if not _restarted(signals, curve, int(i))]
+    told = [i for i in lone if not _restarted(signals, curve, int(i)) and not _evaluated(signals, curve, int(i))]
     findings = [_finding(curve, int(i), float(seconds[i]), usual, rest) for i in told]
     return [_as_one(findings)] if len(several) and findings else findings
 
@@ -165,6 +167,17 @@ def _chore(curve: Curve, at: int) -> bool:
         any(n % period == 0 for n in near) and int(count[-1]) // period - (int(count[0]) - 1) // period <= 1
         for period in CHORES
     )
+
+
+def _evaluated(signals: Signals, curve: Curve, at: int) -> bool:
+    """Whether an evaluation was logged at the pause and too few elsewhere to tell how long they take."""
+    before, after = int(curve.step[at]), int(curve.step[at + 1])
+    for evaluations in (*signals.curves("val_loss"), *signals.curves("val_metric")):
+        here = (evaluations.step >= before) & (evaluations.step <= after)
+        inside = (evaluations.step > curve.step[0]) & (evaluations.step < curve.step[-1])
+        if here.any() and np.count_nonzero(inside & ~here) < OTHERS:
+            return True
+    return False
 
 
 def _silence(signals: Signals, curve: Curve, params: Params) -> list[Finding]:

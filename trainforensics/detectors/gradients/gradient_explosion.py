@@ -2,7 +2,8 @@
 
 What it detects:
     A gradient norm many times its running level and beyond its own noise: a single burst, a lasting jump, or growth to
-    ever higher levels, at steps where the training loss stays inside its noise (clipping hides it).
+    ever higher levels, at steps where the training loss stays inside its noise (clipping hides it). In a log of few
+    points, a norm 30 times every other one. A norm beyond all scale from the first point on.
 
 Why it matters:
     Clipping keeps the loss calm but turns each update into noise of fixed length. It precedes divergence, and shows a
@@ -33,8 +34,8 @@ import numpy as np
 from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
-from trainforensics.signals import Signals
-from trainforensics.signals.gradients import Explosion, explosions, loss_fell, loss_moved
+from trainforensics.signals import Curve, Signals
+from trainforensics.signals.gradients import Explosion, enormous, explosions, loss_fell, loss_moved
 from trainforensics.signals.nonfinite import nonfinite
 from trainforensics.signals.structure import announced
 
@@ -53,6 +54,8 @@ def detect(signals: Signals, params: Params) -> Outcome:
     """Report lasting explosions one by one, bursts as one recurring finding."""
     if not signals.has("grad_norm"):
         return NotApplicable("no gradient norm is logged", "the global gradient norm before clipping")
+    if (huge := enormous(signals)) is not None:
+        return Fired((_all_along(huge),))
     ends = [e.onsets[0] for e in nonfinite(signals) if e.kind == "nan-onset"]
     far = [e for e in explosions(signals) if _far(e, params) and not _loss_shares(signals, e) and not _ends(e, ends)]
     lasting = [e for e in far if e.lasting]
@@ -115,13 +118,29 @@ def _finding(signals: Signals, explosion: Explosion, occurrences: tuple[int, ...
     )
 
 
+def _all_along(curve: Curve) -> Finding:
+    first, usual = int(curve.step[0]), float(np.median(curve.value))
+    text = f"{curve.name} is {usual:.3g} at the median and never below {curve.value.min():.3g}, from step {first} on"
+    return Finding(
+        kind="gradient-explosion",
+        series=curve.name,
+        role="grad_norm",
+        onset_step=first,
+        confidence=0.7,
+        summary=f"{text}: no loss of this size has such gradients, whatever scale or sum they are taken with.",
+        recovery="unrecovered",
+        evidence=(Evidence(curve.name, first, usual, None, "median of the whole log"),),
+    )
+
+
 def _summary(signals: Signals, explosion: Explosion, occurrences: tuple[int, ...]) -> str:
     curve, level, step = explosion.curve, explosion.level, int(explosion.curve.step[explosion.onset])
     loss = ", while the loss stays inside its noise" if signals.has("train_loss") else ""
     highest = f"{explosion.peak:.3g} ({explosion.factor:.3g}x)"
     if not explosion.lasting:
         again = f", {len(occurrences)} times in all" if len(occurrences) > 1 else ""
-        return f"{curve.name} jumps from {level:.3g} to {highest} at step {step} and comes back{again}{loss}."
+        back = " and comes back" if explosion.recovery == "recovered" else ""
+        return f"{curve.name} jumps from {level:.3g} to {highest} at step {step}{back}{again}{loss}."
     stands = float(np.median(curve.value[explosion.onset : explosion.end + 1]))
     at = f"the highest is {highest} at step {int(curve.step[explosion.top])}"
     return f"{curve.name} leaves {level:.3g} at step {step} and stays up, at a median of {stands:.3g}{loss}; {at}."
