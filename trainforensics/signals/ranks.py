@@ -25,6 +25,7 @@ SURPLUS = 2.0  # widths beyond what the largest of as many normal offsets reache
 MIN_STRETCH = 4  # blocks: the shortest lasting departure
 FEWEST_FAR, VERY_FAR = 3, 2.0  # the same where every one of them lies this many times beyond the bar
 RETURNED_SHARE = 0.15  # of the log, for a departure that came back
+CLEAR_OF = 2.0  # times the farthest stray before it
 LASTING = 0.9  # share of blocks outside from the onset to the end
 
 
@@ -213,8 +214,19 @@ def _departure(view: _Apart, row: int, stretch: tuple[int, int, bool], size: int
     level = float(np.nanmedian(blocks[first : last + 1]))
     before = float(np.nanmedian(blocks[:start])) if start > 0 and np.isfinite(blocks[:start]).any() else math.nan
     onset = _split(apart, start, size, before, level) if start > 0 else 0
+    onset += _leap(sign * (apart[onset : (first + 2) * size] - before)) if start > 0 else 0
     stop = min(len(apart), (last + 1) * size) - 1 if ended else len(apart) - 1
     return RankDeparture(row, onset, stop, level, float(np.median(spread[first : last + 1])), before, ended)
+
+
+def _leap(away: Floats) -> int:
+    """The first of the points that stray from a level at which they leap clear of all before them, for some points."""
+    away = np.nan_to_num(away)
+    bar = CLEAR_OF * np.maximum.accumulate(away)
+    for at in range(1, len(away) - FEWEST_IN_BLOCK + 1):
+        if bar[at - 1] > 0 and min(away[at], float(np.median(away[at : at + FEWEST_IN_BLOCK]))) > bar[at - 1]:
+            return at
+    return 0
 
 
 def _split(apart: Floats, block: int, size: int, before: float, level: float) -> int:

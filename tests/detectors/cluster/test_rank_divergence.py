@@ -139,3 +139,14 @@ def test_a_rank_that_leaves_by_far_right_before_the_end() -> None:
     assert abs((found.onset_step or 0) - 53) <= 2
     norms[3, 52:] /= 2.8  # of 40 %, that early, nobody can be sure
     assert isinstance(judge(norms, "grad_norm"), Clear)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 3, 6])
+def test_a_leap_is_the_onset_whatever_strays_before_it(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    values = 0.06 * np.exp(0.15 * rng.standard_normal((3, 150)))
+    values[2, 58:64] += 0.05 * rng.random(6)
+    values[2, 64:] += 0.03 * np.exp(0.6 * rng.standard_normal(86))
+    values[2, 64:67] += [0.25, 0.12, 0.08]
+    found = one(judge(values))
+    assert (found.scope.rank, found.onset_step) == (2, 65)
