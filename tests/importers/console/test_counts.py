@@ -67,6 +67,11 @@ LOGS: dict[str, tuple[str, Axis, Series]] = {
         {"train/generator_loss": [(100, 0.75), (200, 0.5)],
          "train/spectral_convergence_loss": [(100, 0.25), (200, 0.125)]},
     ),
+    "a count before a name and a number": (
+        "[May 23, 07:02:22] 74020 \t\t avg_loss 0.0625\n[May 23, 07:02:33] 74040 \t\t avg_loss 0.03125\n",
+        Axis("iteration", "step"),
+        {"avg_loss": [(74020, 0.0625), (74040, 0.03125)]},
+    ),
     "a year of two digits": (
         "19-07-14 02:13:41.291 - INFO: <epoch:  9, iter:  40,000, lr:(4.000e-04,)> l_pix: 1.25e+04 \n"
         "19-07-14 02:17:13.382 - INFO: <epoch: 10, iter:  40,200, lr:(4.000e-04,)> l_pix: 1.125e+04 \n",

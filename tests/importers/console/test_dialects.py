@@ -546,6 +546,14 @@ def test_a_checkpoint_that_was_not_saved_is_no_save(tmp_path: Path) -> None:
     assert "checkpoint-saved" not in [event.kind for event in read_text(tmp_path, text).events]
 
 
+def test_a_checkpoint_that_is_staged_is_no_save_until_it_is_committed(tmp_path: Path) -> None:
+    text = (
+        "step 190 loss 2.0\nckpt: staged step_000200 to host memory, 1 in queue\nstep 200 loss 1.9\n"
+        "ckpt-writer: committed step_000200 (47 KiB)\nckpt: staged step_000400 to host memory, 1 in queue\n"
+    )
+    assert [(e.kind, e.step) for e in read_text(tmp_path, text).events] == [("checkpoint-saved", 200)]
+
+
 def test_a_checkpoint_loaded_before_the_first_step_may_be_of_another_run(tmp_path: Path) -> None:
     text = "loading checkpoint from base/checkpoint-700\nstep 1 loss 2.0\nstep 2 loss 1.9\n"
     assert [(e.kind, e.step) for e in read_text(tmp_path, text).events] == [("checkpoint-loaded", 0)]

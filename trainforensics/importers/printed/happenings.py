@@ -69,10 +69,10 @@ _KINDS = tuple(
         ),
         (
             "checkpoint-saved",
-            "sav/wrote/writ",
+            "sav/wrote/writ/commit",
             r"(?i)\b(?<!not )(?:sav(?:e|ed|ing)|wrote|writing|written)\b.{0,80}"
             r"(?:checkpoint|ckpt|model|state|weights|\.(?:pt|pth|safetensors)\b)"
-            r"|(?:checkpoint|ckpt)\w*\b.{0,60}\b(?<!not )(?:saved|written)\b",
+            r"|(?:checkpoint|ckpt)\w*\b.{0,60}\b(?<!not )(?:saved|written|committed)\b",
         ),
         (
             "oom",

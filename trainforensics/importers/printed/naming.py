@@ -150,6 +150,7 @@ def _name_counts(line: str, items: Sequence[Item], start: int, header: str) -> N
         return
     closed = line[first.end :].lstrip()[:1]
     bare = second.said and behind.startswith(second.name) and line[first.end : first.end + 1] == " "
+    alone = len(items) == 2 and behind == second.name and not line[second.end :].strip()
     listed = before == "[" and behind == "," and not second.name and line[second.end : second.end + 1] == "]"
     if before in {"[", "(", "[ (", "[("} and closed in {"]", ")"} and second.share and behind in {"][", "] ["}:
         first.name = "epoch"  # "[0][50/500]"
@@ -159,8 +160,11 @@ def _name_counts(line: str, items: Sequence[Item], start: int, header: str) -> N
         first.name, second.name = "step", "learning_rate"  # a list that stands alone under its epoch
     elif listed:
         first.name, second.name = "epoch", "iteration"
-    elif not before and (behind[:1] in {"|", "["} or bare) and _is_result(second.name):
-        first.name, first.said = "iteration", True  # "100 | loss 0.5", "100 nll=0.5", "100 [D loss: 0.5]"
+    elif not before and (behind[:1] in {"|", "["} or bare or alone) and _is_result(second.name):
+        first.name, first.said = (
+            "iteration",
+            True,
+        )  # "100 | loss 0.5", "100 nll=0.5", "100 [D loss: 0.5]", "100 loss 0.5"
     elif not before and line[first.end : first.end + 1] in {":", "\t"} and len(items) > 1:
         first.name, first.said = "iteration", True  # "100:  loss: 0.5"
         if not second.name and items[2:] and items[2].name.startswith("avg"):  # its mean behind it: what is minimised

@@ -52,6 +52,7 @@ _IN_BRACKETS = (
     r"\d\d:\d\d:\d\d[^\]\[]*",
     r"[IWEDC] \d{6} \d\d:\d\d:\d\d[^\]\[]*",  # Tornado, logzero
     rf"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?{_MONTH} [ \d]\d \d\d:\d\d:\d\d \d{{4}}",  # ctime
+    rf"{_MONTH} [ \d]?\d, \d\d:\d\d:\d\d",
     r"\d{4}-\d\d-\d\d[^\]\[]*",
     r"[^\]\[\s]*/[^\]\[\s]*:\d+",
     r"[^\]\[]*\.(?:py|cc|cpp|h|cu)\b[^\]\[]*",
