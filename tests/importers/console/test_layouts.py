@@ -20,18 +20,20 @@ LOGS: dict[str, tuple[str, Axis, Series]] = {
     "results glued behind a bar with hours": (
         "".join(_BAR.format(i, i) + f"G: {i}.5 | GP: {i}0.25 | D: nan\n" for i in (4, 8)),
         Axis("progress bar", "step"),
-        {"G": [(4, 4.5), (8, 8.5)], "GP": [(4, 40.25), (8, 80.25)], "D": [(4, np.nan), (8, np.nan)]},
+        {"G": [(4, 4.5), (8, 8.5)], "GP": [(4, 40.25), (8, 80.25)], "D": [(4, np.nan), (8, np.nan)],
+         "elapsed_time": [(4, 10), (8, 10)]},
     ),
     "a bar that is not drawn": (
         "".join(f"[Epoch {i} / Fit]:  25% 10/40 [00:03<01:05,  3.5s/it, loss={5 - i}.5]\n" for i in (0, 1)),
         Axis("epoch x 40 + iteration", "step"),
-        {"loss": [(10, 5.5), (50, 4.5)]},
+        {"loss": [(10, 5.5), (50, 4.5)], "elapsed_time": [(10, 3), (50, 3)]},
     ),
     "results between bars before a bar": (
         "".join(f"> Epoch [1/9] | Loss {i}.25 | LR 0.00{i} | Batch:  50%|##  | {i}/4 [00:01<00:01,  1.0it/s]\n"
                 for i in (2, 3, 4)),
         Axis("progress bar", "step"),
-        {"Loss": [(2, 2.25), (3, 3.25), (4, 4.25)], "LR": [(2, 0.002), (3, 0.003), (4, 0.004)]},
+        {"Loss": [(2, 2.25), (3, 3.25), (4, 4.25)], "LR": [(2, 0.002), (3, 0.003), (4, 0.004)],
+         "elapsed_time": [(2, 1), (3, 1), (4, 1)]},
     ),
     "an epoch and its seconds": (
         "".join(f"Epoch   {i}/9, train_loss:{9 - i}.5 val_loss:{9 - i}.25\n1{i}.5s/epoch\n" for i in (1, 2)),

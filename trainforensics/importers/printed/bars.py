@@ -14,7 +14,7 @@ from trainforensics.importers.rows.axes import says_validation
 PLAIN_BAR = re.compile(r"\s*\d{1,3}%\|[^|]*\|\s*(\d+)/(\d+)\s*\[[\d:<, ?.]*(?:it/s|s/it)\]\s*$")
 _TAIL = re.compile(
     r"\|[^|]*\|\s*(?P<n>\d+(?:\.\d+)?[kMG]?)/(?P<total>\d+(?:\.\d+)?[kMG]?)\s*"
-    r"\[(?:[\d:?.<, dayshm]*)(?![A-Za-z]*/)(?:,?\s*(?P<rate>[\d.?]*\s*[A-Za-z]+/[A-Za-z]+)(?=[,\]]|\s*$))?"
+    r"\[(?:(?P<elapsed>\d+(?::\d\d){1,2})(?=<))?(?:[\d:?.<, dayshm]*)(?![A-Za-z]*/)(?:,?\s*(?P<rate>[\d.?]*\s*[A-Za-z]+/[A-Za-z]+)(?=[,\]]|\s*$))?"
     r"(?P<rest>[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*)(?:\]|$)"
 )
 # A word in brackets belongs to it: "Epoch 1/30 [train]:", "(valid: 9 ):".
@@ -49,7 +49,8 @@ _SUFFIX = {"k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 class Bar:
     """A bar as drawn once. `start`, `end`: its span in the line; `percent`: where its percentage ends.
 
-    `postfix`: the numbers that the program put behind the rate or before the percentage.
+    `postfix`: the numbers that the program put behind the rate or before the percentage. `elapsed`: seconds since the
+    bar was begun, None where it does not say them.
     """
 
     start: int
@@ -60,6 +61,7 @@ class Bar:
     held_out: bool = False
     postfix: str = ""
     percent: int = 0
+    elapsed: int | None = None
 
     @property
     def says_numbers(self) -> bool:
@@ -72,7 +74,7 @@ def find_bar(line: str, at: int) -> Bar | None:
     tail = _TAIL.match(line, at + 1)
     if tail is None:
         return None
-    count, total, rate, rest = tail.groups()
+    count, total, elapsed, rate, rest = tail.groups()
     start, text = _description(line, at)
     text = other_words(text)
     said = _METRIC.search(text) is not None
@@ -89,6 +91,7 @@ def find_bar(line: str, at: int) -> Bar | None:
         _HELD_OUT.search(text) is not None and (not said or all(map(says_validation, _NAMED.findall(text + behind)))),
         f"{text.rstrip(': ')}, {behind}" if said else behind,
         at,
+        _seconds(elapsed) if elapsed else None,
     )
 
 
@@ -125,6 +128,14 @@ def _description(line: str, at: int) -> tuple[int, str]:
         return at - len(head), ""
     found = _DESCRIPTION.search(head)
     return (at - len(head) + found.start("text"), found["text"].strip()) if found else (at, "")
+
+
+def _seconds(text: str) -> int:
+    """Of "1:02:03" or "02:03"."""
+    total = 0
+    for part in text.split(":"):
+        total = 60 * total + int(part)
+    return total
 
 
 def _number(text: str) -> int:

@@ -729,6 +729,8 @@ class Reader:
         """The numbers of a bar are a record: of the step that it declares, else of the one that the bar counts."""
         found = None
         postfix = bar.postfix if bar.postfix.isascii() else in_english(bar.postfix)
+        if bar.elapsed is not None and not bar.held_out:
+            postfix = f"elapsed_time={bar.elapsed}, {postfix}"
         for shape in self._held_out_bars if bar.held_out else self._train_bars:
             found = shape.pattern.match(postfix)
             if found is not None:
