@@ -112,35 +112,38 @@ def _pauses(signals: Signals, curve: Curve, params: Params) -> list[Finding]:
     order = np.sort(seconds)[::-1]
     regular = _longest_regular(order)
     costly = min(params["seconds"], max(params["share"] * float(seconds.sum()), params["shortest"]))
-    lone = np.flatnonzero((seconds > max(params["times"] * usual, costly)) & (seconds > params["beyond"] * regular))
-    if not len(lone) and usual >= params["long_points"] and order[1] < ORDINARY * usual:
+    lone: Ints = np.flatnonzero(
+        (seconds > max(params["times"] * usual, costly)) & (seconds > params["beyond"] * regular)
+    )
+    several = not len(lone) and usual >= params["long_points"] and order[1] >= ORDINARY * usual
+    if several:
+        lone = _several(curve, seconds, max(ORDINARY * usual, costly))
+    elif not len(lone) and usual >= params["long_points"]:
         lone = np.flatnonzero(seconds > params["long_times"] * max(usual, float(order[1])))
         lone = lone[[not _chore(curve, int(i)) for i in lone]]
-    several = _several(curve, seconds, costly) if not len(lone) and usual >= params["long_points"] else []
-    lone = several if len(several) else lone
     rest = float(order[len(lone)]) if len(lone) < len(order) else usual
     told = [i for i in lone if not _restarted(signals, curve, int(i)) and not _evaluated(signals, curve, int(i))]
     findings = [_finding(curve, int(i), float(seconds[i]), usual, rest) for i in told]
-    return [_as_one(findings)] if len(several) and findings else findings
+    return [_as_one(findings)] if several and findings else findings
 
 
-def _several(curve: Curve, seconds: Floats, costly: float) -> Ints:
+def _several(curve: Curve, seconds: Floats, least: float) -> Ints:
     """Indices of a few pauses apart from all others in a log whose points take long, at no even distances.
 
     In a tail as heavy as a Pareto's of index 1 the k-th longest is r times the next with a chance of r**-k.
     """
-    order = np.sort(seconds)[::-1]
+    order, none = np.sort(seconds)[::-1], np.empty(0, np.int64)
     counts = np.arange(2, int(FEW * len(seconds)) + 1)
     if not len(counts):
-        return np.empty(0, np.int64)
+        return none
     chance = (order[counts - 1] / np.maximum(order[counts], 1e-9)) ** -counts.astype(np.float64)
-    shortest = order[counts[np.argmin(chance)] - 1]
-    if chance.min() > CHANCE or shortest < max(ORDINARY * float(np.median(seconds)), costly):
-        return np.empty(0, np.int64)
+    shortest = float(order[counts[np.argmin(chance)] - 1])
+    if chance.min() > CHANCE or shortest < least:
+        return none
     found = np.flatnonzero(seconds >= shortest)
     count = np.round(curve.step / curve.cadence).astype(np.int64)
     on = [np.any([(count[found + side] % period) == 0 for side in (0, 1)], axis=0) for period in CHORES]
-    return np.empty(0, np.int64) if any(bool(each.all()) for each in on) else found
+    return none if any(bool(each.all()) for each in on) else found
 
 
 def _as_one(findings: list[Finding]) -> Finding:

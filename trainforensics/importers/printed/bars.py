@@ -14,7 +14,8 @@ from trainforensics.importers.rows.axes import says_validation
 PLAIN_BAR = re.compile(r"\s*\d{1,3}%\|[^|]*\|\s*(\d+)/(\d+)\s*\[[\d:<, ?.]*(?:it/s|s/it)\]\s*$")
 _TAIL = re.compile(
     r"\|[^|]*\|\s*(?P<n>\d+(?:\.\d+)?[kMG]?)/(?P<total>\d+(?:\.\d+)?[kMG]?)\s*"
-    r"\[(?:(?P<elapsed>\d+(?::\d\d){1,2})(?=<))?(?:[\d:?.<, dayshm]*)(?![A-Za-z]*/)(?:,?\s*(?P<rate>[\d.?]*\s*[A-Za-z]+/[A-Za-z]+)(?=[,\]]|\s*$))?"
+    r"\[(?:(?P<elapsed>\d+(?::\d\d){1,2})(?=<))?(?:[\d:?.<, dayshm]*)(?![A-Za-z]*/)"
+    r"(?:,?\s*(?P<rate>[\d.?]*\s*[A-Za-z]+/[A-Za-z]+)(?=[,\]]|\s*$))?"
     r"(?P<rest>[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*)(?:\]|$)"
 )
 # A word in brackets belongs to it: "Epoch 1/30 [train]:", "(valid: 9 ):".
