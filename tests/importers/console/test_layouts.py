@@ -35,6 +35,19 @@ LOGS: dict[str, tuple[str, Axis, Series]] = {
         {"Loss": [(2, 2.25), (3, 3.25), (4, 4.25)], "LR": [(2, 0.002), (3, 0.003), (4, 0.004)],
          "elapsed_time": [(2, 1), (3, 1), (4, 1)]},
     ),
+    "memory in lines of its own": (
+        "".join(
+            f"epoch 1/9 - it {i}/100 - loss: {i}.5\n"
+            f"Memory info of GPU /physical_device:GPU:0: current: 0.{i}5, peak: 2.{i}5\n"
+            f"Memory info of CPU: total:201.37Gb, available: 19{i}.75Gb, percent: 4.{i}%\n"
+            for i in (1, 2, 3)
+        ),
+        Axis("it", "step"),
+        {"loss": [(1, 1.5), (2, 2.5), (3, 3.5)], "gpu_memory": [(1, 0.15), (2, 0.25), (3, 0.35)],
+         "peak_gpu_memory": [(1, 2.15), (2, 2.25), (3, 2.35)],
+         "host_memory_available": [(1, 191.75), (2, 192.75), (3, 193.75)],
+         "host_memory_percent": [(1, 4.1), (2, 4.2), (3, 4.3)]},
+    ),
     "an epoch and its seconds": (
         "".join(f"Epoch   {i}/9, train_loss:{9 - i}.5 val_loss:{9 - i}.25\n1{i}.5s/epoch\n" for i in (1, 2)),
         Axis("epoch", "epoch"),

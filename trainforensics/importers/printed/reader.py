@@ -36,7 +36,7 @@ _WORDS = (
     "step", "iter", "epoch", "batch", "update", "s:", "train", "test", "val", "[", "loss", "acc", "ppl", "perplexity",
     "bpb", "bpc", "score", "rew", "norm", "error", "mse", "nll", "entropy", "cost", "episode", "up.", "@", "sec",
     "time", " l=", "it ", "it:", "round", "gen", "tick", "i=", "rate", "iou", "dice", "psnr", "ssim", "bleu", "auc",
-    "map", "f1", "recall", "precision", "ndcg", "mrr", "wer", "cer", "fid", "rmse", "top", "rank-",
+    "map", "f1", "recall", "precision", "ndcg", "mrr", "wer", "cer", "fid", "rmse", "top", "rank-", "memory",
 )  # fmt: skip
 _HINT = re.compile(
     r"(?:step|iter|ation|epoch|episode|batch|update|\bs|train|test|val|ba|it|\bup\.)s?['\"]?(?:\([a-z]+\))?[\s:=\[(#]{0,6}\d"

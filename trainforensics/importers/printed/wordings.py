@@ -163,6 +163,12 @@ _FORMATS = tuple(
         ("/", rf"\s*(\d+)/ +(\d+): ((?=\S*\.){NUMBER})\s*", r"iteration \1/\2, loss: \3"),  # makemore
         ("|Iter", r"(.*)\b(Train|Val|Test)\|Epoch(\d+)/\d+\|Iter(\d+)\(\d+/\d+\)\|(.*?)\|?\s*",  # NanoDet
          r"\1\2 epoch: \3, iter: \4, \5"),
+        # what TensorFlow and psutil tell of memory
+        ("current: ", rf".*\b(?i:memory)\b.*\b(?i:gpu|device)\b.*?current: ({NUMBER})\w*, peak: ({NUMBER})\w*\s*",
+         r"gpu_memory: \1, peak_gpu_memory: \2"),
+        ("available: ",
+         rf".*\b(?i:memory)\b.*?total: ?{NUMBER}\w*, available: ?({NUMBER})\w*, percent: ?({NUMBER})%?\s*",
+         r"host_memory_available: \1, host_memory_percent: \2"),
         (" nats", rf"\s*(?:[-=]*>)?\s*(train|val|valid|test|dev|eval):? ({NUMBER}) nats\b.*", r"\1 loss: \2"),
         (" [", rf"\s*(\d+): +(\[(?!{_COUNTED})[A-Za-z][\w ]*: .*)", r"iteration \1 \2"),
         (" [", rf"\s*(\d+)-(\d+) +(\[(?!{_COUNTED})[A-Za-z][\w ]*: .*)", r"epoch \1, batch \2, \3"),
