@@ -462,6 +462,19 @@ class Reader:
             shape.count_epochs()  # "[1] Train-accuracy=0.5"
         if shape.total and not shape.epoch and self._lines.counts_epochs(shape, number):
             shape.part_share()
+        if self._counts_other_data(shape, line):
+            shape.validation, shape.training, shape.plain, shape.batches = True, False, False, True
+
+    def _counts_other_data(self, shape: Shape, line: str) -> bool:
+        """Whether a shape without an epoch counts, out of another total, what those of the training count in each."""
+        if not (shape.step and shape.total) or shape.epoch or shape.validation or not self.clock.out_of:
+            return False
+        found = shape.pattern.match(line)
+        return (
+            found is not None
+            and count_of(found[shape.total]) != self.clock.out_of
+            and any(known.epoch and known.training and known.step_name == shape.step_name for known in self._known)
+        )
 
     def _is_better(self, finer: Shape, shape: Shape, number: int) -> bool:
         """Whether a less trusted count tells lines apart that share the other, or rises where the other does not."""
@@ -616,6 +629,8 @@ class Reader:
             if shape.plain and abs(whole_number(step)) == LARGEST_COUNT:
                 self.clock.named(shape.step_name)
                 return self.clock.step or 0  # what its rows have instead is decided with the others
+            if shape.batches and total and self.clock.out_of not in {0, total}:
+                return self.clock.step or 0
             if shape.validation:
                 evaluated = self.clock.evaluated(count_of(step), shape.step_name)
                 shape.batches |= self.clock.alone
