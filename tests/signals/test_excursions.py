@@ -330,3 +330,15 @@ def test_a_leap_from_a_low_that_the_log_has_just_reached(stays: float, told: boo
     values = np.append([3.49, 0.213, 0.215, 0.085, 0.074, 0.074, 0.31, 0.295, 0.268, 0.239], np.full(30, stays))
     found = leap_at_start(values)
     assert (found and found.onset) == (6 if told else None)
+
+
+@pytest.mark.parametrize(("rising", "gained", "begins"), [(4, 0.09, 36), (2, 0.09, 40), (4, 0.02, 40)])
+def test_what_never_came_back_begins_where_it_climbed_without_a_break(rising: int, gained: float, begins: int) -> None:
+    values = 2 + 0.2 * np.random.default_rng(4).standard_normal(80)
+    values[20:40] = 2 + 0.04 * (np.arange(20) % 2)
+    values[39 - rising] = 2.0
+    values[40 - rising : 40] = 2.0 + gained * np.arange(1, rising + 1)
+    values[40:] += 6
+    (found,) = excursions(make_curve(values))
+    assert not found.returned
+    assert found.onset == begins

@@ -629,12 +629,8 @@ class Reader:
             if shape.plain and abs(whole_number(step)) == LARGEST_COUNT:
                 self.clock.named(shape.step_name)
                 return self.clock.step or 0  # what its rows have instead is decided with the others
-            if shape.batches and total and self.clock.out_of not in {0, total}:
-                return self.clock.step or 0
             if shape.validation:
-                evaluated = self.clock.evaluated(count_of(step), shape.step_name)
-                shape.batches |= self.clock.alone
-                return evaluated
+                return self._evaluated_step(shape, count_of(step), total)
             return self.clock.declared(count_of(step), shape.step_name, epoch, total, piece)
         if shape.bar:
             done = not shape.inner or count_of(groups[shape.inner - 1]) == total
@@ -647,6 +643,14 @@ class Reader:
             self.clock.turned(epoch)
             return None
         return self._unsaid_step(shape, line)
+
+    def _evaluated_step(self, shape: Shape, count: int, total: int) -> int:
+        """The step of an evaluation that states a count."""
+        if shape.batches and total and self.clock.out_of not in {0, total}:
+            return self.clock.step or 0
+        step = self.clock.evaluated(count, shape.step_name)
+        shape.batches |= self.clock.alone
+        return step
 
     def _unsaid_step(self, shape: Shape, line: int) -> int:
         """The step of a record that does not say it."""
