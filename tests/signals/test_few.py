@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from factories import make_curve
 
 from trainforensics.signals.few import (
     burst_among_few,
@@ -8,6 +9,7 @@ from trainforensics.signals.few import (
     climb_to_end,
     leap_at_end,
     overshoot_at_start,
+    setback,
     step_among_few,
 )
 
@@ -118,3 +120,23 @@ def test_an_overshoot_falls_back_point_after_point() -> None:
     assert overshoot_at_start(np.where(values > 13, 13.0 - np.arange(11) / 100, values)) is None  # by less than twice
     assert overshoot_at_start(values[1:]) is None
     assert overshoot_at_start(values[[0, 1, 9, 10]]) is None
+
+
+def test_a_rise_that_undoes_several_points() -> None:
+    fall = [3.29, 2.58, 2.04, 1.81, 1.6, 1.38, 1.18, 0.86, 0.58, 0.4, 0.22, 0.18, 0.13, 0.08, 0.07, 0.05, 0.07, 0.07]
+    values = np.array([*fall, 0.04, 0.04, 0.05, 0.04, 0.02, 0.02, 0.01, 0.02, 0.14, 0.09, 0.09, 0.06, 0.04, 0.05])
+    found = setback(make_curve(values))
+    assert found is not None
+    assert (found.onset, found.half, found.recovery) == (26, 29, "partial")
+    lone = values.copy()
+    lone[27:] = 0.02
+    assert setback(make_curve(lone)) is None
+    lasting = setback(make_curve(np.append(values[:26], np.full(6, 0.14))))
+    assert lasting is not None
+    assert not lasting.returned
+
+
+def test_noise_sets_nothing_back() -> None:
+    rng = np.random.default_rng(3)
+    for noise in (rng.standard_normal, rng.standard_cauchy, rng.standard_exponential):
+        assert sum(setback(make_curve(20 + noise(60))) is not None for _ in range(300)) < 3

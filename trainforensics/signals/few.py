@@ -10,7 +10,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from trainforensics.signals.curve import Floats
+from trainforensics.signals.curve import Curve, Floats
+from trainforensics.signals.evaluations import condense
+from trainforensics.signals.jumps import MAX_JUMP_POINTS, UNDONE, set_back
 from trainforensics.signals.measure import FIRST_POINTS, Excursion
 from trainforensics.signals.noise import printed_grid
 
@@ -22,6 +24,7 @@ AROUND_MEANS, NEXT = 10, 1  # points on each side of a mean over an epoch; those
 LEAP, STEADY = 2.0, 0.1  # times the highest before; of their level, what steady values span
 FEWEST_CLIMB, CLIMBED = 5, 0.5  # points that climb without a break; of the level before
 FEWEST_FALLING = 5  # points of an overshoot that fall one after another, as no noise does
+GAP, CLEAR = 4.0, 7.0  # times every other rise; noise widths: as for evaluations that are set back
 NOTABLE = 0.1  # of the level before: lower steps of a smooth log are plain as well, and nothing to act on
 
 
@@ -68,6 +71,41 @@ def bursts_of_means(values: Floats) -> tuple[Excursion, ...]:
 def _peaks_of(values: Floats) -> NDArray[np.bool_]:
     beside = np.pad(values, 1, constant_values=-np.inf)
     return (values > beside[:-2]) & (values >= beside[2:])
+
+
+def setback(curve: Curve) -> Excursion | None:
+    """A rise from one finite point of a loss to the next that is four times every other, undoes four points or more and
+    is not made up for in as many: a lone point of heavy-tailed noise is, up or down. None in logs of more than 400."""
+    value = curve.value
+    jump = set_back(condense(curve, MAX_JUMP_POINTS), GAP) if len(value) <= MAX_JUMP_POINTS else None
+    if jump is None or jump.z < CLEAR or jump.relative < NOTABLE:
+        return None
+    at, shortly_before = jump.at, value[jump.at - UNDONE : jump.at]
+    before = float(np.median(shortly_before))
+    height = jump.after - before
+    if value[at : at + UNDONE].min() <= shortly_before.max():
+        return None
+    below = np.flatnonzero(value[at:] < before + height / 2)
+    back = np.flatnonzero(value[at:] <= before)
+    last = len(value) - 1
+    turn = at + int(below[0]) if len(below) else last
+    end = at + int(back[0]) if len(back) else last
+    return Excursion(
+        shape="burst",
+        onset=at,
+        knee=at,
+        peak=at + int(np.argmax(value[at : turn + 1])),
+        half=turn,
+        end=end,
+        rise=1,
+        height=height,
+        sigma=height / jump.z,
+        before=before,
+        after=float(np.median(value[end:][:AROUND])),
+        recovery="recovered" if len(back) else "partial" if len(below) else "unrecovered",
+        returned=len(below) > 0,
+        scale=1,
+    )
 
 
 def leap_at_end(values: Floats) -> Excursion | None:

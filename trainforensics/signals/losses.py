@@ -25,6 +25,7 @@ from trainforensics.signals.few import (
     climb_to_end,
     leap_at_end,
     overshoot_at_start,
+    setback,
     step_among_few,
 )
 from trainforensics.signals.measure import Excursion
@@ -165,6 +166,8 @@ def _loss_events(signals: Signals) -> tuple[LossEvent, ...]:
         events = [e for e in _on(curve, (rise,)) if not _constructed(signals, curve, e)]
     if not events and judged and signals.axis.unit == "epoch":
         events = [e for e in _on(curve, bursts_of_means(finite)) if not _constructed(signals, curve, e)]
+    if not events and judged and (back := setback(curve.only_finite())) is not None:
+        events = [e for e in _on(curve, (back,)) if not _constructed(signals, curve, e)]
     if not events and (plain := _among_few(signals, curve, finite)) is not None:
         events = [e for e in _on(curve, (plain,)) if not _constructed(signals, curve, e)]
     events += _on(curve, absurd_falls(finite))
