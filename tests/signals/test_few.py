@@ -128,6 +128,7 @@ def test_a_rise_that_undoes_several_points() -> None:
     found = setback(make_curve(values))
     assert found is not None
     assert (found.onset, found.half, found.recovery) == (26, 29, "partial")
+    assert setback(make_curve(np.append(values[:26], fall))) is None  # trained anew
     lone = values.copy()
     lone[27:] = 0.02
     assert setback(make_curve(lone)) is None

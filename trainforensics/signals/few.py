@@ -83,8 +83,8 @@ def setback(curve: Curve) -> Excursion | None:
     at, shortly_before = jump.at, value[jump.at - UNDONE : jump.at]
     before = float(np.median(shortly_before))
     height = jump.after - before
-    if value[at : at + UNDONE].min() <= shortly_before.max():
-        return None
+    if value[at : at + UNDONE].min() <= shortly_before.max() or value[at] >= value[:FIRST_POINTS].min():
+        return None  # back at the start another training has begun
     below = np.flatnonzero(value[at:] < before + height / 2)
     back = np.flatnonzero(value[at:] <= before)
     last = len(value) - 1
