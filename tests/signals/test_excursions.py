@@ -340,3 +340,15 @@ def test_what_has_reached_its_new_level_runs_away_no_more(climb: Callable[[Float
     value = 1 + climb(at) + 0.01 * np.random.default_rng(0).standard_normal(900)
     (lasting,) = [e for e in found(value) if not e.returned]
     assert lasting.recovery == recovery
+
+
+@pytest.mark.parametrize(("rising", "gained", "begins"), [(4, 0.09, 36), (2, 0.09, 40), (4, 0.02, 40)])
+def test_what_never_came_back_begins_where_it_climbed_without_a_break(rising: int, gained: float, begins: int) -> None:
+    values = 2 + 0.2 * np.random.default_rng(4).standard_normal(80)
+    values[20:40] = 2 + 0.04 * (np.arange(20) % 2)
+    values[39 - rising] = 2.0
+    values[40 - rising : 40] = 2.0 + gained * np.arange(1, rising + 1)
+    values[40:] += 6
+    (found,) = excursions(make_curve(values))
+    assert not found.returned
+    assert found.onset == begins

@@ -1,7 +1,17 @@
 import numpy as np
 import pytest
+from factories import make_curve
 
-from trainforensics.signals.few import burst_among_few, burst_at_start, step_among_few
+from trainforensics.signals.few import (
+    burst_among_few,
+    burst_at_start,
+    bursts_of_means,
+    climb_to_end,
+    leap_at_end,
+    overshoot_at_start,
+    setback,
+    step_among_few,
+)
 
 
 @pytest.mark.parametrize(("height", "seen"), [(4.3, True), (1.2, False)])
@@ -48,3 +58,86 @@ def test_a_level_that_stays_among_few(values: list[float], at: int | None) -> No
     assert (found and found.onset) == at
     if found is not None:
         assert not found.returned
+
+
+def test_means_over_epochs_far_above_those_around() -> None:
+    rng = np.random.default_rng(1)
+    means = 0.002 + 0.001 * np.exp(-np.arange(120) / 30) + 0.00008 * rng.standard_normal(120)
+    assert not bursts_of_means(means)
+    means[40] *= 2.6
+    means[80:83] *= [1.9, 3.5, 1.6]
+    assert [(e.onset, e.peak, e.returned) for e in bursts_of_means(means)] == [(40, 40, True), (80, 81, True)]
+    assert not bursts_of_means(np.where(np.arange(120) > 79, means.max(), means)[41:])  # a level that stays
+    assert not bursts_of_means(means - 1.0)
+
+
+def test_noise_of_means_shows_no_burst_more_often_than_said() -> None:
+    rng = np.random.default_rng(2)
+    assert sum(bool(bursts_of_means(1 + rng.exponential(size=100))) for _ in range(500)) < 10
+    assert not any(bursts_of_means(1 + 0.2 * rng.standard_normal(100)) for _ in range(200))
+
+
+@pytest.mark.parametrize(
+    ("values", "seen"),
+    [
+        ([3.06, 3.11, 7.71], True),
+        ([3.06, 3.11, 5.71], False),
+        ([2.06, 3.11, 7.71], False),  # what is not steady may leap
+        ([3.11, 7.71], False),
+    ],
+)
+def test_a_leap_of_the_last_point(values: list[float], seen: bool) -> None:
+    found = leap_at_end(np.array(values))
+    assert (found is not None) is seen
+    if found is not None:
+        assert (found.onset, found.recovery) == (2, "ongoing")
+
+
+@pytest.mark.parametrize(
+    ("values", "onset"),
+    [
+        ([6.37, 6.60, 7.31, 9.12, 10.24], 3),
+        ([6.37, 6.60, 7.31, 7.12, 10.24], None),
+        ([6.37, 6.60, 7.31, 8.12, 8.24], None),  # by a third
+        ([6.37, 7.31, 9.12, 10.24], None),
+    ],
+)
+def test_a_climb_without_a_break_to_the_end(values: list[float], onset: int | None) -> None:
+    found = climb_to_end(np.array(values))
+    assert (found and found.onset) == onset
+    if found is not None:
+        assert found.recovery == "diverging"
+
+
+def test_an_overshoot_falls_back_point_after_point() -> None:
+    values = np.array([6.93, 23.9, 21.1, 18.0, 15.0, 12.4, 10.1, 8.7, 7.6, 6.8, 3.8])
+    found = overshoot_at_start(values)
+    assert found is not None
+    assert (found.onset, found.peak, found.end, found.before) == (1, 1, 9, 6.93)
+    noisy = values.copy()
+    noisy[4] = 19.0
+    assert overshoot_at_start(noisy) is None
+    assert overshoot_at_start(np.where(values > 13, 13.0 - np.arange(11) / 100, values)) is None  # by less than twice
+    assert overshoot_at_start(values[1:]) is None
+    assert overshoot_at_start(values[[0, 1, 9, 10]]) is None
+
+
+def test_a_rise_that_undoes_several_points() -> None:
+    fall = [3.29, 2.58, 2.04, 1.81, 1.6, 1.38, 1.18, 0.86, 0.58, 0.4, 0.22, 0.18, 0.13, 0.08, 0.07, 0.05, 0.07, 0.07]
+    values = np.array([*fall, 0.04, 0.04, 0.05, 0.04, 0.02, 0.02, 0.01, 0.02, 0.14, 0.09, 0.09, 0.06, 0.04, 0.05])
+    found = setback(make_curve(values))
+    assert found is not None
+    assert (found.onset, found.half, found.recovery) == (26, 29, "partial")
+    assert setback(make_curve(np.append(values[:26], fall))) is None  # trained anew
+    lone = values.copy()
+    lone[27:] = 0.02
+    assert setback(make_curve(lone)) is None
+    lasting = setback(make_curve(np.append(values[:26], np.full(6, 0.14))))
+    assert lasting is not None
+    assert not lasting.returned
+
+
+def test_noise_sets_nothing_back() -> None:
+    rng = np.random.default_rng(3)
+    for noise in (rng.standard_normal, rng.standard_cauchy, rng.standard_exponential):
+        assert sum(setback(make_curve(20 + noise(60))) is not None for _ in range(300)) < 3

@@ -24,6 +24,16 @@ def test_a_setback_undoes_evaluations_and_is_not_made_up_for() -> None:
     assert set_back(condense(make_curve(lone, "val_loss")), 4.0) is None
 
 
+def test_a_setback_with_few_evaluations_after_it_undoes_more() -> None:
+    fall = np.array([261, 327, 148, 117, 94, 87, 74, 72, 59, 58, 56, 55, 49, 49.5, 84, 77.0])
+    found = set_back(condense(make_curve(fall, "val_loss")), 4.0)
+    assert found is not None
+    assert (found.at, found.before) == (14, 49.5)
+    assert set_back(condense(make_curve(fall[:-1], "val_loss")), 4.0) is None
+    fall[-2:] = 73, 72  # half as many evaluations are undone
+    assert set_back(condense(make_curve(fall, "val_loss")), 4.0) is None
+
+
 def test_worse_than_at_first_in_both_of_two_errors() -> None:
     loss, error = np.linspace(2, 1, 12), np.linspace(0.6, 0.2, 12)
     assert not len(worse_than_at_first(loss, error, 0.25, 0.25))

@@ -133,3 +133,24 @@ def test_scores_alone_that_stay_those_of_guessing() -> None:
     assert scores_at_rest(signals(low, np.linspace(0.1, 0.19, 6))) is None
     assert scores_at_rest(signals(np.multiply(low, 5), 0.5 + noise(6, 0.002))) is None
     assert scores_at_rest(make_signals([evaluated(low, "val/accuracy", "val_metric")])) is None
+
+
+def test_a_handful_of_epochs_at_rest_in_which_nothing_is_heard() -> None:
+    def signals(loss: ArrayLike, error: ArrayLike) -> Signals:
+        return epochs(loss, evaluated(error, "valid WER", "val_metric"), evaluated([0.9, 0.8, 0.75, 0.72]))
+
+    at_rest, wrong = [126.0, 106.0, 106.0, 106.0], [100.0] * 4
+    assert "never falls below 1 in 4 evaluations" in (said(signals(at_rest, wrong)) or "")
+    assert said(signals([126.0, 106.0, 104.0, 102.0], wrong)) is None
+    assert said(signals(at_rest, [100.0, 100.0, 98.0, 90.0])) is None
+
+
+def test_an_excerpt_in_which_no_token_is_right() -> None:
+    def signals(right: float, first: int = 1040, swing: float = 0.005) -> Signals:
+        step = first + 10 * np.arange(8)
+        loss = make_curve(11.17 + swing * np.array([0, 1, -1, 2, 0, -1, 1, 0]), name="Loss", step=step)
+        return make_signals([loss, make_curve(np.full(8, right), None, name="MLM_acc", step=step, series_id=1)])
+
+    assert "MLM_acc is zero in all 8 rows" in (said(signals(0.0)) or "")
+    for other in (signals(0.02), signals(0.0, first=10), signals(0.0, swing=0.5)):
+        assert said(other) is None

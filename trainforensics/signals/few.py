@@ -4,10 +4,15 @@ it, or all later points far above all earlier ones."""
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from trainforensics.signals.curve import Floats
+from trainforensics.signals.curve import Curve, Floats
+from trainforensics.signals.evaluations import condense
+from trainforensics.signals.jumps import MAX_JUMP_POINTS, UNDONE, set_back
 from trainforensics.signals.measure import FIRST_POINTS, Excursion
 from trainforensics.signals.noise import printed_grid
 
@@ -15,6 +20,11 @@ AROUND, FEWEST_AROUND = 5, 4  # points on each side that a point is seen among; 
 CHANCE = 0.01  # of a log of exponential noise to hold such a point; shown by 2 % even of those of squared giants
 BEHIND, LATER = 2, 3  # points that must follow; of a level that stays
 FEWEST_EARLIER, APART = 2, 2.0  # points before a level that stays; times what both levels span, at least
+AROUND_MEANS, NEXT = 10, 1  # points on each side of a mean over an epoch; those beside it that may belong to a burst
+LEAP, STEADY = 2.0, 0.1  # times the highest before; of their level, what steady values span
+FEWEST_CLIMB, CLIMBED = 5, 0.5  # points that climb without a break; of the level before
+FEWEST_FALLING = 5  # points of an overshoot that fall one after another, as no noise does
+GAP, CLEAR = 4.0, 7.0  # times every other rise; noise widths: as for evaluations that are set back
 NOTABLE = 0.1  # of the level before: lower steps of a smooth log are plain as well, and nothing to act on
 
 
@@ -38,6 +48,135 @@ def burst_at_start(values: Floats, shared: Floats) -> Excursion | None:
     return _least_likely(values, {at: p * q for at, (p, q) in chances.items() if max(p, q) < CHANCE})
 
 
+def bursts_of_means(values: Floats) -> tuple[Excursion, ...]:
+    """Means over epochs that stand so far above the up to ten on each side that exponential noise shows none in a
+    hundred logs, and above all of them by as much as their level: averaging leaves no heavier tail.
+
+    The points right beside may belong to the burst, which begins with the one before if that stands out too. The first
+    three have no level before them.
+    """
+    found: list[Excursion] = []
+    for at in np.flatnonzero(_peaks_of(values)):
+        around = np.append(values[max(0, at - AROUND_MEANS) : at - NEXT], values[at + 1 + NEXT : at + 1 + AROUND_MEANS])
+        if at < FIRST_POINTS or len(around) < AROUND_MEANS or len(values) - at <= BEHIND:
+            continue
+        likely = len(values) * _chance_among(float(values[at]), around) >= CHANCE
+        if likely or values[at] < LEAP * np.median(around) or np.median(around) <= 0:
+            continue
+        first = at - NEXT if values[at - NEXT] > around.max() + np.ptp(around) else at
+        found.append(replace(_burst(values, int(at)), onset=int(first), knee=int(first)))
+    return tuple(found)
+
+
+def _peaks_of(values: Floats) -> NDArray[np.bool_]:
+    beside = np.pad(values, 1, constant_values=-np.inf)
+    return (values > beside[:-2]) & (values >= beside[2:])
+
+
+def setback(curve: Curve) -> Excursion | None:
+    """A rise from one finite point of a loss to the next that is four times every other, undoes four points or more and
+    is not made up for in as many: a lone point of heavy-tailed noise is, up or down. None in logs of more than 400."""
+    value = curve.value
+    jump = set_back(condense(curve, MAX_JUMP_POINTS), GAP) if len(value) <= MAX_JUMP_POINTS else None
+    if jump is None or jump.z < CLEAR or jump.relative < NOTABLE:
+        return None
+    at, shortly_before = jump.at, value[jump.at - UNDONE : jump.at]
+    before = float(np.median(shortly_before))
+    height = jump.after - before
+    if value[at : at + UNDONE].min() <= shortly_before.max() or value[at] >= value[:FIRST_POINTS].min():
+        return None  # back at the start another training has begun
+    below = np.flatnonzero(value[at:] < before + height / 2)
+    back = np.flatnonzero(value[at:] <= before)
+    last = len(value) - 1
+    turn = at + int(below[0]) if len(below) else last
+    end = at + int(back[0]) if len(back) else last
+    return Excursion(
+        shape="burst",
+        onset=at,
+        knee=at,
+        peak=at + int(np.argmax(value[at : turn + 1])),
+        half=turn,
+        end=end,
+        rise=1,
+        height=height,
+        sigma=height / jump.z,
+        before=before,
+        after=float(np.median(value[end:][:AROUND])),
+        recovery="recovered" if len(back) else "partial" if len(below) else "unrecovered",
+        returned=len(below) > 0,
+        scale=1,
+    )
+
+
+def leap_at_end(values: Floats) -> Excursion | None:
+    """A last value of three or more that is twice as high as all before, which are steady; None where it is not."""
+    before = values[:-1]
+    if len(before) < BEHIND or before.min() <= 0 or np.ptp(before) > STEADY * before.min():
+        return None
+    if values[-1] <= LEAP * before.max():
+        return None
+    return _ongoing(values, len(values) - 1, "burst")
+
+
+def climb_to_end(values: Floats) -> Excursion | None:
+    """A loss whose every point, of five at least, is above the one before, and the last by half of the first: as
+    unlikely by chance as one order in 120, and no training does it; None where it does not."""
+    if len(values) < FEWEST_CLIMB or values[0] <= 0 or np.diff(values).min() <= 0:
+        return None
+    if values[-1] <= (1 + CLIMBED) * values[0]:
+        return None
+    return _ongoing(values, int(np.argmax(values > values[0] + (values[-1] - values[0]) / 4)), "rise")
+
+
+def _ongoing(values: Floats, onset: int, shape: Literal["burst", "rise"]) -> Excursion:
+    last, before = len(values) - 1, float(np.median(values[:onset]))
+    return Excursion(
+        shape=shape,
+        onset=onset,
+        knee=onset,
+        peak=last,
+        half=last,
+        end=last,
+        rise=last - onset + 1,
+        height=float(values[-1]) - before,
+        sigma=max(float(np.ptp(values[:onset])), STEADY * before / 2),
+        before=before,
+        after=float(values[-1]),
+        recovery="ongoing" if shape == "burst" else "diverging",
+        returned=False,
+        scale=1,
+    )
+
+
+def overshoot_at_start(values: Floats) -> Excursion | None:
+    """A loss that leaps within three points to twice its first value and all later ones, and falls back below the first
+    point after point: an update that was far too large; None where it does not."""
+    peak = int(np.argmax(values[: FIRST_POINTS + 1]))
+    back = np.flatnonzero(values[peak:] <= values[0])
+    if peak == 0 or values.min() <= 0 or len(back) == 0 or back[0] < FEWEST_FALLING:
+        return None
+    end = peak + int(back[0])
+    if values[peak] <= LEAP * max(values[0], values[end:].max()) or np.diff(values[peak : end + 1]).max() >= 0:
+        return None
+    first, middle = float(values[0]), (values[0] + values[peak]) / 2
+    return Excursion(
+        shape="burst",
+        onset=1 + int(np.argmax(values[1:] > middle)),
+        knee=1,
+        peak=peak,
+        half=peak + int(np.argmax(values[peak:] < middle)),
+        end=end,
+        rise=peak,
+        height=float(values[peak]) - first,
+        sigma=STEADY * first,
+        before=first,
+        after=float(np.median(values[end:])),
+        recovery="recovered",
+        returned=True,
+        scale=1,
+    )
+
+
 def _least_likely(values: Floats, chances: dict[int, float]) -> Excursion | None:
     at = min(chances, key=chances.__getitem__, default=0)
     return _notable(_burst(values, at)) if chances and chances[at] * len(values) < CHANCE else None
@@ -45,8 +184,11 @@ def _least_likely(values: Floats, chances: dict[int, float]) -> Excursion | None
 
 def _chance(values: Floats, at: int) -> float:
     """How often noise lifts a point as far above those around it; 1 where it is not above them, or they are few."""
-    around = _around(values, at)
-    above = float(values[at] - around.max()) if len(around) >= FEWEST_AROUND else 0.0
+    return _chance_among(float(values[at]), _around(values, at))
+
+
+def _chance_among(value: float, around: Floats) -> float:
+    above = value - float(around.max()) if len(around) >= FEWEST_AROUND else 0.0
     if not above > 0:
         return 1.0
     spans, m = above / max(float(np.ptp(around)), np.finfo(np.float64).tiny), len(around)

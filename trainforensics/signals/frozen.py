@@ -69,6 +69,7 @@ def finds_nothing(signals: Signals, least: int) -> tuple[Curve, str] | None:
             continue
         if _FOUND.search(name) and value.min() >= 0 and value.max() <= NOTHING:
             return curve, f"never exceeds {value.max():.3g} in {len(value)} evaluations"
+        value = value / 100 if _MISSED.search(name) and value.min() > LENGTHY else value  # in per cent
         if _MISSED.search(name) and value.min() >= 1 - NOTHING and value.max() < LENGTHY:
             return curve, f"never falls below {value.min():.3g} in {len(value)} evaluations"
     return None

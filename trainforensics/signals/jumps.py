@@ -17,6 +17,7 @@ from trainforensics.signals.noise import medians_of
 OFTEN = 0.25  # of the moves: two rises and falls in a dozen evaluations at least
 FEWEST_TURNS = 3
 UNDONE = 4  # evaluations that a setback undoes: a noisy curve makes up for a rise at once
+AT_END = 2  # evaluations after the last setback of a log
 MAX_JUMP_POINTS = 400  # a jump needs neighbouring evaluations, so less may be condensed
 
 
@@ -83,7 +84,8 @@ def level_jump(curve: Condensed, min_side: int = 3) -> Jump | None:
 
 def set_back(curve: Condensed, gap: float) -> Jump | None:
     """The largest rise between two evaluations, if it is `gap` times every other one after the first fifth, and undoes
-    at least `UNDONE` evaluations, as many of which do not make up for it; however the curve falls before and after."""
+    at least `UNDONE` evaluations, as many of which do not make up for it; however the curve falls before and after. At
+    the end of a log fewer than those, two at least, count where it undoes as many more."""
     value, moves = curve.value, np.diff(curve.value)
     start = len(value) // 5
     if len(moves) - start < 2 * UNDONE:
@@ -91,10 +93,12 @@ def set_back(curve: Condensed, gap: float) -> Jump | None:
     at = start + 1 + int(np.argmax(moves[start:]))
     before, after, size = value[:at], value[at:], float(moves[at - 1])
     others = np.delete(moves[start:], at - 1 - start)
-    undone = np.count_nonzero(before[-UNDONE:] < after[0]) == UNDONE == np.count_nonzero(after[:UNDONE] > before[-1])
-    if not undone or size <= gap * max(float(others.max()), 0.0):
+    since = min(len(after), UNDONE)
+    most = UNDONE * UNDONE // since
+    undone = since >= AT_END and len(before) >= most and before[-most:].max() < after[0]
+    if not (undone and after[:since].min() > before[-1]) or size <= gap * max(float(others.max()), 0.0):
         return None
-    noise = max(point_noise(np.delete(value, at)), 1e-9 * float(np.abs(value).max()), TINY)
+    noise = max(point_noise(np.append(before, after - size)[start:]), 1e-9 * float(np.abs(value).max()), TINY)
     scale = scale_of(value)
     return Jump(at, float(before[-1]), float(after[0]), size / noise, 0.0, size / scale if scale > 0 else 0.0)
 

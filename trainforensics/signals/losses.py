@@ -18,7 +18,16 @@ from trainforensics.signals.excursions import (
     surge_at_start,
     surges_beyond,
 )
-from trainforensics.signals.few import burst_among_few, burst_at_start, step_among_few
+from trainforensics.signals.few import (
+    burst_among_few,
+    burst_at_start,
+    bursts_of_means,
+    climb_to_end,
+    leap_at_end,
+    overshoot_at_start,
+    setback,
+    step_among_few,
+)
 from trainforensics.signals.measure import Excursion
 from trainforensics.signals.parts import part_adds
 from trainforensics.signals.precursors import RISING, companions, excursions_of, precursors
@@ -38,7 +47,7 @@ REWEIGHTED = 0.1  # of the largest weight: by less no loss changes its course
 # Of a climb to the end of the log: points, standard errors, p-value, share of the level, multiples of earlier wobbles.
 SLOW_POINTS, SLOW_Z, SLOW_P, SLOW_SIZE, SLOW_WOBBLE = 5, 8.0, 1e-3, 0.1, 3.0
 FEWEST_CLIMB, SHORT_Z, SHORT_P, SHORT_SIZE = 8, 6.0, 0.01, 0.3  # the same for fewer points than an excursion needs
-FEWEST = 5  # points of a loss that tell anything
+FEWEST, FEWEST_TO_LEAP = 5, 3  # points of a loss that tell anything; a leap of the last beside steady ones
 MOST_SURE = 20.0  # noise widths that a few smooth points can prove
 DIP_LOW, DIP_HIGH, USUAL = 0.3, 0.6, 0.75  # of the jump: what is down, what is up; share of the points before it
 STEP_POINTS = 2  # the same for a burst
@@ -102,8 +111,9 @@ def unjudgeable(signals: Signals) -> NotApplicable | None:
         return NotApplicable(f"{curve.name} is of a game or a critic and has no trend to leave", "a metric of quality")
     if _range_test(signals):
         return NotApplicable("the learning rate grows exponentially to the end: a range test", "")
-    if curve.finite.sum() < FEWEST:
-        return NotApplicable(f"only {curve.finite.sum()} points of {curve.name}", "the training loss more often")
+    few = curve.value[curve.finite]
+    if len(few) < FEWEST and not (len(few) >= FEWEST_TO_LEAP and leap_at_end(few)):
+        return NotApplicable(f"only {len(few)} points of {curve.name}", "the training loss more often")
     return None
 
 
@@ -154,6 +164,10 @@ def _loss_events(signals: Signals) -> tuple[LossEvent, ...]:
         events = [e for e in _on(curve, (above,)) if not _constructed(signals, curve, e)]
     if not events and (rise := slow_rise(curve.only_finite())) is not None:
         events = [e for e in _on(curve, (rise,)) if not _constructed(signals, curve, e)]
+    if not events and judged and signals.axis.unit == "epoch":
+        events = [e for e in _on(curve, bursts_of_means(finite)) if not _constructed(signals, curve, e)]
+    if not events and judged and (back := setback(curve.only_finite())) is not None:
+        events = [e for e in _on(curve, (back,)) if not _constructed(signals, curve, e)]
     if not events and (plain := _among_few(signals, curve, finite)) is not None:
         events = [e for e in _on(curve, (plain,)) if not _constructed(signals, curve, e)]
     events += _on(curve, absurd_falls(finite))
@@ -166,6 +180,10 @@ def _loss_events(signals: Signals) -> tuple[LossEvent, ...]:
 def _among_few(signals: Signals, curve: Curve, finite: Floats) -> Excursion | None:
     """What stands out at a glance where excursions need more points: of a whole log of few, or of the first three."""
     if len(finite) < MIN_POINTS and (found := step_among_few(finite) or burst_among_few(finite)) is not None:
+        return found
+    if len(finite) < MIN_POINTS and (found := climb_to_end(finite) or leap_at_end(finite)) is not None:
+        return found
+    if (found := overshoot_at_start(finite)) is not None:
         return found
     shared = _validation_at(signals, curve.only_finite())
     return burst_at_start(finite, shared) if shared is not None else None

@@ -26,6 +26,8 @@ STILL_CLIMBS = 0.4  # of its gain on the third before, that the last third gains
 FIRST_POINTS = 3  # at the start of a log have no level before them
 BEYOND_COUNT = 1e6  # noise widths that nobody reads digit by digit
 FOOT = 0.1  # of the height of a burst: what lies below before the jump is its noise
+# Points that rise one after another before an onset (independent noise does so once in 24); times any rise before them.
+UNBROKEN, ABOVE_USUAL = 3, 2.0
 OUTSIDE = {1: 3.0}  # noise widths of the smoothed series that count as outside: 3 for single points, 2 for medians
 
 
@@ -110,11 +112,14 @@ def measure(series: Pyramid, candidate: Candidate, limit: int, undo: Callable[[A
     recovery = _recovery(returned, course.calm >= 0, values[first + climb.onset : limit], climb, limit == len(values))
     lost = recovery in ("unrecovered", "diverging")
     end = first + course.back(otherwise=limit - 1 - first)
+    begun = first + climb.onset
+    if climb.sudden and not returned:
+        begun = _first_of_climb(values, begun)
     after = values[max(first + course.peak, limit - WINDOW * scale) if lost else end :][: WINDOW * scale]
     return Excursion(
         shape="burst" if climb.sudden else "rise",
-        onset=first + climb.onset,
-        knee=first + climb.onset + _knee(course.smooth[climb.onset : course.peak + 1], climb.before, climb.height),
+        onset=begun,
+        knee=begun + _knee(course.smooth[begun - first : course.peak + 1], climb.before, climb.height),
         peak=first + course.peak,
         half=min(first + course.turn, end),
         end=end,
@@ -201,6 +206,18 @@ def _knee(climb: Floats, before: float, height: float) -> int:
     length = np.where(reach < len(gained), reach - np.arange(len(gained)), len(gained))
     at = int(np.argmin(length))
     return at if length[at] < len(climb) / 5 else 0
+
+
+def _first_of_climb(values: Floats, onset: int) -> int:
+    """Where what never came back began to climb, point after point, before it was out of the noise; the onset itself
+    where so few points rose, or by so little, that noise does as much."""
+    moves = np.diff(values[:onset])
+    falls = np.flatnonzero(moves <= 0)
+    first = int(falls[-1]) + 2 if len(falls) else 1
+    if onset - first < UNBROKEN:
+        return onset
+    usual = max(float(moves[max(0, first - 1 - WINDOW) : first - 1].max(initial=0.0)), 0.0)
+    return first if values[onset - 1] - values[first - 1] > ABOVE_USUAL * usual else onset
 
 
 def _recovery(returned: bool, calm: bool, since: Floats, climb: _Climb, to_the_end: bool) -> Recovery:

@@ -21,6 +21,7 @@ from trainforensics.signals.run import Signals
 from trainforensics.signals.task import per_token, rewarded, stated
 
 EPOCHS, FEW, LONG = 10, 5, 20  # means over epochs that show no trend by themselves; beside scores; beside middling ones
+VERY_FEW, BEGUN, STILL = 4, 1000, 0.005  # means; updates before an excerpt; of the level, which single batches span
 BESIDE = 0.9  # of the points of the loss: as many evaluations make each point a mean over what lies between them
 FELL, ROSE = 0.03, 0.25  # of the level: from the first point to the end, and between thirds; more is another kind
 SETTLED, FALLEN = 0.01, 0.25  # between thirds, and in all, beside scores of a model that has learnt nothing
@@ -48,10 +49,12 @@ _BY_NATURE = re.compile(
 def standstill(signals: Signals, loss: Curve) -> Ignorance | None:
     """Why a loss that does not fall is that of a model that learns nothing; None where nothing says so."""
     value = loss.value
-    if len(loss) < FEW or value.min() < 0 < value.max() or _end(value) == 0:
+    if len(loss) < VERY_FEW or value.min() < 0 < value.max() or _end(value) == 0:
         return None
     if rewarded(signals) or _flat_by_nature(signals):
         return None
+    if (nothing := _nothing_right(signals, loss)) is not None or len(loss) < FEW:
+        return nothing
     return _of_epochs(signals, loss) if _means(signals, loss) else _of_single_batches(signals, loss)
 
 
@@ -98,6 +101,23 @@ def _of_epochs(signals: Signals, loss: Curve) -> Ignorance | None:
     why = why or (_half_right(signals) if little and len(loss) >= LONG else None)
     near = np.abs(value - _end(value)) <= CLEAR * level
     return Ignorance(int(np.argmax(near)), None, why) if why else None
+
+
+def _nothing_right(signals: Signals, loss: Curve) -> Ignorance | None:
+    """A loss that stands still but for its first mean, or in an excerpt of single batches from the thousandth update
+    on, while every evaluation or batch says that nothing is right: to that, counting words would put an end."""
+    value = loss.value
+    if _means(signals, loss):
+        nothing = finds_nothing(signals, len(loss))
+        if nothing is not None and np.ptp(value[1:]) <= SETTLED * abs(_end(value)):
+            return Ignorance(1, None, f"{nothing[0].name} {nothing[1]}")
+        return None
+    if len(loss) < FEW or loss.step[0] < BEGUN or signals.axis.unit != "step":
+        return None
+    wrong = next((c for c in _accuracies(signals) if len(c) >= len(loss) and not c.value.any()), None)
+    if wrong is None or np.ptp(value) > STILL * abs(_end(value)):
+        return None
+    return Ignorance(0, None, f"{wrong.name} is zero in all {len(wrong)} rows, after {int(loss.step[0]):,} updates")
 
 
 def _of_single_batches(signals: Signals, loss: Curve) -> Ignorance | None:

@@ -81,6 +81,14 @@ def test_one_or_two_evaluations_far_above_all_others(n: int) -> None:
     assert [len(f.occurrences) for f in more] == ([] if n == 20 else [4])  # five of twenty are a noisy set
 
 
+def test_an_outlier_of_a_part_is_told_only_without_the_whole() -> None:
+    value = fall(60)
+    value[30] += 10
+    part = validation(value, domain="energy", name="val/loss_energy")
+    assert len(findings(make_signals([part, training(60)]))) == 1
+    assert not findings(make_signals([validation(fall(60, seed=4)), part, training(60)]))
+
+
 def test_an_outlier_that_training_shares_is_none() -> None:
     value, train = fall(20), training(20).value
     value[10] += 10
@@ -187,3 +195,10 @@ def test_one_evaluation_highest_in_two_error_rates() -> None:
     train = training(20).value
     train[12 * EVERY : 13 * EVERY] *= 2
     assert not findings(make_signals([*curves, make_curve(train, "train_loss")]))
+
+
+def test_a_distance_alone_that_is_set_back_at_the_end() -> None:
+    distance = np.array([261, 327, 148, 117, 94, 87, 74, 72, 59, 58, 56, 55, 49, 49.5, 84, 77.0])
+    found = findings(make_signals([validation(distance, "val_metric", name="val/fid50k_full")]))
+    assert [f.onset_step for f in found] == [EVERY * 15]
+    assert not findings(make_signals([validation(np.sort(distance)[::-1], "val_metric", name="val/fid50k_full")]))

@@ -557,3 +557,9 @@ def test_a_checkpoint_that_is_staged_is_no_save_until_it_is_committed(tmp_path: 
 def test_a_checkpoint_loaded_before_the_first_step_may_be_of_another_run(tmp_path: Path) -> None:
     text = "loading checkpoint from base/checkpoint-700\nstep 1 loss 2.0\nstep 2 loss 1.9\n"
     assert [(e.kind, e.step) for e in read_text(tmp_path, text).events] == [("checkpoint-loaded", 0)]
+
+
+def test_files_numbered_one_after_another_are_of_the_steps_done(tmp_path: Path) -> None:
+    text = "".join(f"step {n}000 loss 2.5\nC {' ' * 20} saved model_checkpoint_0000{n}.checkpoint\n" for n in (1, 2, 3))
+    events = read_text(tmp_path, text).events
+    assert [(e.kind, e.step) for e in events] == [("checkpoint-saved", n * 1000) for n in (1, 2, 3)]

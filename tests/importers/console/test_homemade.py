@@ -86,6 +86,44 @@ LOGS: dict[str, tuple[str, Series]] = {
         "".join(f"network-snapshot-00{i}000              time 1m 05s       fid50k 4{i}.25\n" for i in (1, 2)),
         {"val/fid50k": [(1000, 41.25), (2000, 42.25)]},
     ),
+    "EESEN's objective, which is maximised": (
+        "".join(
+            f"VLOG[1](train-ctc-parallel:EvalParallel():ctc-loss.cc:182) After {i}000 sequences (0.{i}350Hr): "
+            f"Obj(log[Pzx]) = -{v}   TokenAcc = 9{i}.5% \n"
+            for i, v in ((1, "4.25"), (2, "4.5"), (3, "1e+30"))
+        ),
+        {"nll": [(1000, 4.25), (2000, 4.5), (3000, 1e30)], "TokenAcc": [(1000, 91.5), (2000, 92.5), (3000, 93.5)]},
+    ),
+    "KotlinDL's batches": (
+        "Epoch 1 begins.\n"
+        + "".join(
+            f"Training batch {i} begins.\n10:00:0{i}.099 [main] DEBUG api.keras.Sequential - Batch stat: "
+            f"{{ lossValue: {i}.25 metricValue: 0.126 }}\nTraining batch {i} ends with loss {i}.25.\n"
+            for i in range(4)
+        ),
+        {"loss": [(0, 0.25), (1, 1.25), (2, 2.25), (3, 3.25)]},
+    ),
+    "Taiyaki's dots": (
+        "".join(
+            f" ....................   {i}50 1.0{i} 1.2{i} 18.63s (339.89 ksample/s 30.07 kbase/s) lr=6.50e-04\n"
+            for i in (1, 2, 3)
+        ),
+        {"loss": [(150, 1.01), (250, 1.02), (350, 1.03)], "smoothed_loss": [(150, 1.21), (250, 1.22), (350, 1.23)]},
+    ),
+    "ColBERT's bare count behind a time": (
+        "".join(f"[May 23, 07:02:{i}2] 740{i}0 \t\t avg_loss 0.0{i}\n" for i in (1, 2, 3)),
+        {"avg_loss": [(74010, 0.01), (74020, 0.02), (74030, 0.03)]},
+    ),
+    "batches of held-out data that say no epoch": (
+        "".join(
+            "".join(f"INFO - [Epoch {e} Batch {b}0/67] loss={e}.{b}, lr=0.5\n" for b in (2, 4, 6))
+            + "INFO - Now we are doing evaluation on dev with [gpu(0)].\n"
+            + "".join(f"INFO - [Batch {b}0/33] loss={e}.{b}5\n" for b in (1, 2, 3))
+            for e in (1, 2)
+        ),
+        {"loss": [(20, 1.2), (40, 1.4), (60, 1.6), (87, 2.2), (107, 2.4), (127, 2.6)],
+         "val/loss": [(60, 1.35), (127, 2.35)]},
+    ),
     "Sockeye's perplexities": (
         "".join(
             f"[INFO:sockeye.training] Epoch[0] Batch [{i}00]\tSpeed: 123.4 samples/sec\tperplexity={9 - i}.5\n"

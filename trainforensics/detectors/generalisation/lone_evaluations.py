@@ -35,12 +35,19 @@ def lone(signals: Signals, curve: Curve, train: Curve | None, params: Params) ->
     """Evaluations of a loss out of line with all others, while training goes as before."""
     if not len(curve):
         return None
-    found = _far_above(curve, train, params) if curve.series.role == "val_loss" else None
+    whole = curve.series.domain is None or not _whole_beside(signals, curve)
+    found = _far_above(curve, train, params) if whole and curve.series.role == "val_loss" else None
     if found is None and curve.series.domain is None:
         found = _with_another(signals, curve, train, params)
     if found is None and curve.series.role == "val_metric":
         found = _lost(curve, train, params)
     return _finding(found) if found is not None else None
+
+
+def _whole_beside(signals: Signals, part: Curve) -> bool:
+    """Whether the loss that a part belongs to is evaluated at the same steps: that one says what is out of line."""
+    whole = (c for c in validation_curves(signals) if c.series.domain is None)
+    return any(np.isin(part.step, c.step).all() for c in whole)
 
 
 def _far_above(curve: Curve, train: Curve | None, params: Params) -> _Found | None:

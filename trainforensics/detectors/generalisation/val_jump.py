@@ -16,9 +16,10 @@ Evidence:
     the training loss over the same evaluations.
 
 False positives:
-    Learning-rate steps, restarts and data switches move training too. A noisy set is noisy throughout, not calm between
-    outliers. The steep start of a curve is compared with its own neighbouring steps, and before a step for the
-    better something must have been learnt: else learning sets in there.
+    A part of a loss may be noisy: its single evaluations count only where no whole is evaluated. Learning-rate steps,
+    restarts and data switches move training too. A noisy set is noisy throughout, not calm between outliers. The steep
+    start of a curve is compared with its own neighbouring steps, and before a step for the better something must have
+    been learnt: else learning sets in there.
 
 Example:
     Validation loss 2.12 at step 550 and 2.64 at 600, training loss 2.09 throughout.
@@ -114,7 +115,8 @@ def _step(curve: Curve, train: Curve | None, params: Params) -> Finding | None:
     points = condense(curve, MAX_JUMP_POINTS)
     jump = level_jump(points)
     if jump is None or not _stands_out(curve, points, jump, params):
-        jump = set_back(points, params["gap"]) if curve.series.role == "val_loss" else None
+        error = curve.series.role == "val_loss" or not higher_is_better(curve)
+        jump = set_back(points, params["gap"]) if error else None
         if jump is None or jump.relative < params["size"] or jump.z < params["z"]:
             return None
     move = _training_move(train, points, jump)

@@ -2,8 +2,10 @@
 
 What it detects:
     A training loss that leaves its noise and, to the end of the log, never falls below half of the height it gained.
-    After a slow climb the onset is where the climb turns steep. In a log of 5 to 11 points, a level that lies above the
-    earlier one by twice what both span; at the start of any log, a leap after which no point is ever as low again.
+    After a slow climb the onset is where the climb turns steep; before a jump, where three points and more led up to it
+    without a break. In a log of 5 to 11 points, a level that lies above the earlier one by twice what both span, or a
+    climb from point to point to half as much more; at the start of any log, a leap after which no point is ever as low
+    again.
 
 Why it matters:
     Nothing learnt after the onset is worth keeping; every further step is lost compute.

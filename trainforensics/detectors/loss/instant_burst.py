@@ -4,8 +4,11 @@ What it detects:
     A training loss that rises above the level on both of its sides by more than its noise explains, reaching half of
     the height within three logged points, and that later falls below half of that height again. Bursts that recur are
     one incident with all onsets in `occurrences`. So is a value far below all sense (-1e34) and back. In a log of 5 to
-    11 points, one point farther above those around it than exponential noise of that number shows in a hundred logs;
-    in the second or third row of any log, one that the validation loss of that row shares.
+    11 points, one point farther above those around it than exponential noise of that number shows in a hundred logs, or
+    a last one of twice all before, which are steady; among means over epochs, the same at twice their level; in up to
+    400 points, a rise of four times any other that undoes four points and more; at the start of any log, a second or
+    third row that the validation loss shares, or an overshoot to twice the first value that falls back point after
+    point.
 
 Why it matters:
     One burst costs the steps until the trend is met again. Bursts that recur at the same data point to the data; bursts

@@ -5,10 +5,10 @@ What it detects:
     learning rate of zero, a clipping coefficient of zero, a rate that never came near any that trains, weights whose
     norm stands still to its last digit, or, although the learning rate is up, the score of a model that has learnt
     nothing: the loss of guessing at random, an accuracy as low, hardly a sample right, more nats per token than
-    counting tokens gives, evaluations of exactly one value, one value again and again, or nothing found in any of them.
-    And, without further reason, ten means over epochs that end within 3 % of the first, or thousands of updates from
-    the first one on that end as high. Where no training loss is logged, the same of the validation loss, or accuracies
-    that stay low.
+    counting tokens gives, evaluations of exactly one value, one value again and again, or nothing found in any of them
+    (four epochs are enough for that). And, without further reason, ten means over epochs that end within 3 % of the
+    first, or thousands of updates from the first one on that end as high. Where no training loss is logged, the same of
+    the validation loss, or accuracies that stay low.
 
 Why it matters:
     Steps are paid for and teach nothing: an optimiser that does not step, a frozen graph, a schedule that ended early.
@@ -50,7 +50,7 @@ from trainforensics.signals.stuck import weights_at_rest
 from trainforensics.signals.task import adversarial
 
 MIN_POINTS, FEW_POINTS = 30, 10  # of weights at rest or a timid rate; of a rate of zero, or a whole run at chance
-FEW_EPOCHS = 5  # points of a run that scores tell about
+FEW_EPOCHS = 4  # points of a run that scores tell about
 ZERO_RATE, NEAR_TOP = 1e-3, 0.3  # of the highest learning rate
 UNSEEN = 0.25  # widths of the point-to-point noise: a fall that no eye sees
 

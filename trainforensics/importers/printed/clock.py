@@ -80,6 +80,7 @@ class Clock:
     _stride: int = 0  # how far apart iterations were logged last
     _counts: dict[str, _Count] = field(default_factory=dict)  # by name
     _length: int = 0  # steps of an epoch, where the log says it
+    out_of: int = 0  # the total of the last count that was stated with its epoch
     alone: bool = False  # the last evaluation counted its own batches
     _evaluated: int | None = None  # the training's step when an evaluation stated one last
     _noted: int | None = None  # the epoch in which the axis was found
@@ -114,7 +115,7 @@ class Clock:
         if epoch is None:
             self.planned = total or self.planned
         else:
-            self.epoch = epoch
+            self.epoch, self.out_of = epoch, total
         whole = is_global(name)
         if whole and epoch is None:
             self.step = raw

@@ -144,6 +144,8 @@ _STEP = re.compile(
     r"|.*?\s(\d+)\s+(?:updates|steps|iterations)\b)",
     re.IGNORECASE,
 )
+# Files may be numbered one after another: by far fewer than the steps that were done.
+_NUMBERED_FILE = re.compile(r".*?(?:checkpoint|ckpt)s?[-_ /#]*\d+\.[a-z]", re.IGNORECASE)
 _RANK = re.compile(r"\brank[ _:=]*(\d+)", re.IGNORECASE)
 _TRACEBACK = "Traceback (most recent call last)"
 _CHAINED = ("During handling of", "The above exception")
@@ -259,6 +261,8 @@ class Happenings:
             if (place := (self._named if named else step, bool(named))) == self._saved:
                 return  # every rank says so
             self._saved = place
+            if named and seen and 2 * count_of(named[named.lastindex or 0]) < seen and _NUMBERED_FILE.match(said):
+                named = None
         spoken = _RANK.search(said) if rank is None else None
         event = Event(
             kind,

@@ -462,6 +462,19 @@ class Reader:
             shape.count_epochs()  # "[1] Train-accuracy=0.5"
         if shape.total and not shape.epoch and self._lines.counts_epochs(shape, number):
             shape.part_share()
+        if self._counts_other_data(shape, line):
+            shape.validation, shape.training, shape.plain, shape.batches = True, False, False, True
+
+    def _counts_other_data(self, shape: Shape, line: str) -> bool:
+        """Whether a shape without an epoch counts, out of another total, what those of the training count in each."""
+        if not (shape.step and shape.total) or shape.epoch or shape.validation or not self.clock.out_of:
+            return False
+        found = shape.pattern.match(line)
+        return (
+            found is not None
+            and count_of(found[shape.total]) != self.clock.out_of
+            and any(known.epoch and known.training and known.step_name == shape.step_name for known in self._known)
+        )
 
     def _is_better(self, finer: Shape, shape: Shape, number: int) -> bool:
         """Whether a less trusted count tells lines apart that share the other, or rises where the other does not."""
@@ -617,9 +630,7 @@ class Reader:
                 self.clock.named(shape.step_name)
                 return self.clock.step or 0  # what its rows have instead is decided with the others
             if shape.validation:
-                evaluated = self.clock.evaluated(count_of(step), shape.step_name)
-                shape.batches |= self.clock.alone
-                return evaluated
+                return self._evaluated_step(shape, count_of(step), total)
             return self.clock.declared(count_of(step), shape.step_name, epoch, total, piece)
         if shape.bar:
             done = not shape.inner or count_of(groups[shape.inner - 1]) == total
@@ -632,6 +643,14 @@ class Reader:
             self.clock.turned(epoch)
             return None
         return self._unsaid_step(shape, line)
+
+    def _evaluated_step(self, shape: Shape, count: int, total: int) -> int:
+        """The step of an evaluation that states a count."""
+        if shape.batches and total and self.clock.out_of not in {0, total}:
+            return self.clock.step or 0
+        step = self.clock.evaluated(count, shape.step_name)
+        shape.batches |= self.clock.alone
+        return step
 
     def _unsaid_step(self, shape: Shape, line: int) -> int:
         """The step of a record that does not say it."""

@@ -90,9 +90,10 @@ _PUNCTUATION = str.maketrans(
 _CELL = rf"\s+({NUMBER})"
 _COUNTED = r"(?i:epoch|step|iter|batch|rank)"
 _RESULT = (
-    r"(?i:(?:(?:train|trn|tr|val|valid|va|test|dev|eval)[ _])?(?:loss|nll|mse|ppl|acc|bpb|bpc)"
+    r"(?i:(?:(?:train|trn|tr|val|valid|va|test|dev|eval|avg)[ _])?(?:loss|nll|mse|ppl|acc|bpb|bpc)"
     r"|train|trn|tr|val|valid|va|test|dev|eval|hella)"
 )
+_STAMP = r"(?:\[[^\]]*\d:\d\d(?::\d\d)?\])?"  # "[May 23, 07:02:22]"
 # A count that its name is glued to, at the beginning: "E01 | ...", "Epoch3: ...", "ep_12 - ...".
 _GLUED_COUNT = re.compile(
     r"\s*\[?(?:(epoch|ep|iter|step)_?|E)(\d+)(?=[/\d]*\]?(?:\s*[|:,-]|\s+[a-z]\w*[ :=]))", re.IGNORECASE
@@ -115,6 +116,13 @@ _FORMATS = tuple(
         (" objective function for ",  # Kaldi, which maximises it
          rf".*objective function for '([\w-]+)' for minibatches \d+-(\d+) is ({NUMBER}) over .*",
          r"minibatch \2, objf/\1=\3"),
+        (" sequences (",  # EESEN: the logarithm of a probability, which is maximised
+         rf".*\bAfter (\d+) sequences \({NUMBER}Hr\): Obj\(log\[Pzx\]\) = -({NUMBER})\s+TokenAcc = ({NUMBER})%\s*",
+         r"step \1, nll=\2, TokenAcc=\3"),
+        ("lr=", rf"\s*\.+\s+(\d+) ({NUMBER}) ({NUMBER}) {NUMBER}s \(.*\) (lr={NUMBER})",  # Taiyaki: one dot a batch
+         r"iteration \1, loss=\2, smoothed_loss=\3, \4"),
+        (" ends with loss ", rf"\s*(Training|Validation|Test) batch (\d+) ends with loss ({NUMBER})\.",  # KotlinDL
+         r"\1 batch: \2, loss: \3"),
         (" of piece ", r".*?\bStep (\d+) of piece (\d+) of epoch (\d+)(.*)", r"epoch \3, piece \2, step \1\4"),
         ("learn", rf"\s*(\d+):\s+learn:? ({NUMBER})(?:\s+test:? ({NUMBER}))?(?:\s.*|passed: .*)",  # CatBoost
          r"iteration \1, learn=\2, test/learn=\3"),
@@ -158,7 +166,7 @@ _FORMATS = tuple(
          r"\1\3_\2: \4"),
         ("#", r"#(\d+)(?=[\s:|])(.*=.*)", r"iteration \1 \2"),
         # a count alone before a result: "0 train 10.9" of build-nanogpt, "100: loss 2.5 lr 1e-3", "0/ 200000: 3.5"
-        (" ", rf"\s*(\d+):?\s+({_RESULT})\s+({NUMBER})((?:\s+[A-Za-z][\w/]*[ =:]+{NUMBER}\w*)*)\s*",
+        (" ", rf"{_STAMP}\s*(\d+):?\s+({_RESULT})\s+({NUMBER})((?:\s+[A-Za-z][\w/]*[ =:]+{NUMBER}\w*)*)\s*",
          r"iteration \1, \2=\3,\4"),
         ("/", rf"\s*(\d+)/ +(\d+): ((?=\S*\.){NUMBER})\s*", r"iteration \1/\2, loss: \3"),  # makemore
         ("|Iter", r"(.*)\b(Train|Val|Test)\|Epoch(\d+)/\d+\|Iter(\d+)\(\d+/\d+\)\|(.*?)\|?\s*",  # NanoDet
