@@ -168,6 +168,11 @@ NAMES: dict[str | None, tuple[str, ...]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("name", ["train/pinball", "crps", "logloss"])
+def test_a_loss_by_its_own_name_stands_in_where_none_is_called_loss(name: str) -> None:
+    assert resolve_all([name, "lr", "epoch"])[name].role == "train_loss"
+
+
 @pytest.mark.parametrize(("name", "role"), [(name, role) for role, names in NAMES.items() for name in names])
 def test_names_of_common_trainers(name: str, role: str | None) -> None:
     assert resolve(name).role == role

@@ -92,6 +92,10 @@ LOSS_WORDS = frozenset(
         "criterion",
         "deviance",
         "brier",
+        "pinball",
+        "logloss",
+        "crps",
+        "infonce",
     }
 )
 

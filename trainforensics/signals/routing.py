@@ -13,6 +13,7 @@ from trainforensics.signals.run import Signals, stack
 from trainforensics.signals.stretches import lasting_start
 
 MIN_POINTS = 40
+LEAP = 0.5  # of the way to its last level
 START_SHARE = 0.05
 LATE_SHARE = 0.1  # of the log: the level that counts as the present one
 SMOOTH_SHARE, SMOOTH_POINTS = 0.025, 8  # tiny batches route unevenly by chance; their average does not
@@ -109,17 +110,21 @@ def concentration(routing: Routing) -> Concentration:
     before = float(np.median(early[: max(late, len(early) // 2)]))
     many = float(np.quantile(effective[start : start + len(early)], 0.9))
     spread = max(robust_sigma(early[: max(late, len(early) // 2)]), routing.noise)
-    onset = _left(routing, before, lasting_start(share > before + 3 * spread))
+    onset = _left(routing, before, after, lasting_start(share > before + 3 * spread))
     last = np.median(routing.share[:, -late:], axis=1)
     dead = tuple(s for s, value in zip(routing.experts, last, strict=True) if value < 0.1 * routing.fair)
     return Concentration(routing, onset, before, after, many, few, dead)
 
 
-def _left(routing: Routing, before: float, averaged: int | None) -> int:
-    """Where the winner's share leaves its level: an average leaves it up to half its width too early, so the first
-    point counts that itself lies outside the noise of single points, if one does so soon."""
+def _left(routing: Routing, before: float, after: float, averaged: int | None) -> int:
+    """Where the winner's share leaves its level: where it leaps most of the way, if it does. An average leaves its
+    level up to half its width too early, so else the first point counts that itself lies outside the noise of single
+    points, if one does so soon."""
     if not averaged:
         return 0
+    moves = np.diff(routing.logged[averaged - 1 :])
+    if moves.max(initial=0.0) > LEAP * (after - before):
+        return averaged + int(np.argmax(moves))
     near = routing.logged[averaged : averaged + routing.width // 2 + 1]
     outside = near > before + 3 * routing.noise * np.sqrt(routing.width)
     return averaged + int(np.argmax(outside))

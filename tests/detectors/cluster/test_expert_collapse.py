@@ -38,6 +38,13 @@ def test_one_expert_takes_over(experts: int) -> None:
     assert 195 <= (found.onset_step or 0) <= 235
 
 
+def test_a_router_that_fails_at_once_does_so_at_its_leap() -> None:
+    logit = np.zeros((6, N))
+    logit[2] = np.interp(np.arange(N), [150, 300], [0.0, 0.5])  # its share creeps up before
+    logit[2, 300:] += 30
+    assert one(judge(shares(logit))).onset_step == 301
+
+
 def test_collapsed_from_the_start() -> None:
     logit = np.zeros((8, N))
     logit[5] = 5

@@ -191,3 +191,11 @@ def test_evaluations_that_stay_aloof_while_training_learns() -> None:
 def test_swings_that_are_now_and_then_sound_are_not_invalid() -> None:
     value = np.where(np.arange(N) % 4 == 3, 1.5, 30.0) * np.exp(0.5 * np.random.default_rng(0).standard_normal(N))
     assert not findings(make_signals([evaluation(value), training()]))
+
+
+def test_a_loss_that_comes_to_rest_on_its_last_printed_digit_is_not_frozen() -> None:
+    rest = np.round(1.29142 - 0.2 * np.exp(-np.arange(80) / 7), 4)
+    memorised = make_curve(2 * np.exp(-np.linspace(0, 20, EVERY * 80)), "train_loss")
+    assert len(np.unique(rest[-10:])) == 1
+    assert not findings(make_signals([evaluation(rest), memorised]))
+    assert findings(make_signals([evaluation(np.append(rest[:20], np.full(60, rest[0]))), memorised]))

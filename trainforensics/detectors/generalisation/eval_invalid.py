@@ -194,10 +194,13 @@ def _finds_nothing(signals: Signals, train: Curve, params: Params) -> _Fault | N
 
 
 def _settled_on_grid(value: Floats, begin: int) -> bool:
-    """Whether coarsely rounded values came to rest where they stay: within two grid steps of the value before."""
+    """Whether rounded values came to rest where they stay: coarse ones within two grid steps of the value before, fine
+    ones a single step from one that they had kept as well."""
     grid = printed_grid(value, 5)
     coarse = grid > 1e-3 * abs(float(value[begin]))
-    return begin > 0 and coarse and abs(float(value[begin] - value[begin - 1])) <= 2.5 * grid
+    step = abs(float(value[begin] - value[begin - 1])) if begin else np.inf
+    rested = begin > 1 and value[begin - 1] == value[begin - 2]
+    return bool((coarse and step <= 2.5 * grid) or (rested and step <= 1.5 * grid))
 
 
 def _impossible(curve: Curve, level: Floats, _: Params) -> _Fault | None:
