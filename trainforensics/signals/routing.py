@@ -13,7 +13,7 @@ from trainforensics.signals.run import Signals, stack
 from trainforensics.signals.stretches import lasting_start
 
 MIN_POINTS = 40
-LEAP = 0.5  # of the way to its last level
+LEAP, CREPT = 0.5, 0.25  # of the way to its last level: at least at once, and at most before
 START_SHARE = 0.05
 LATE_SHARE = 0.1  # of the log: the level that counts as the present one
 SMOOTH_SHARE, SMOOTH_POINTS = 0.025, 8  # tiny batches route unevenly by chance; their average does not
@@ -117,14 +117,16 @@ def concentration(routing: Routing) -> Concentration:
 
 
 def _left(routing: Routing, before: float, after: float, averaged: int | None) -> int:
-    """Where the winner's share leaves its level: where it leaps most of the way, if it does. An average leaves its
+    """Where the winner's share leaves its level: where it leaps half of the way for good, if it does. An average leaves its
     level up to half its width too early, so else the first point counts that itself lies outside the noise of single
     points, if one does so soon."""
     if not averaged:
         return 0
-    moves = np.diff(routing.logged[averaged - 1 :])
-    if moves.max(initial=0.0) > LEAP * (after - before):
-        return averaged + int(np.argmax(moves))
+    logged = routing.logged[averaged - 1 :]
+    leap = int(np.argmax(np.diff(logged))) + 1 if len(logged) > 1 else 0
+    low, high = before + CREPT * (after - before), before + LEAP * (after - before)
+    if 0 < leap and logged[:leap].max() < low and logged[leap:].min() > high:
+        return averaged - 1 + leap
     near = routing.logged[averaged : averaged + routing.width // 2 + 1]
     outside = near > before + 3 * routing.noise * np.sqrt(routing.width)
     return averaged + int(np.argmax(outside))
