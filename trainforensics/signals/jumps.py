@@ -17,7 +17,6 @@ from trainforensics.signals.noise import medians_of
 OFTEN = 0.25  # of the moves: two rises and falls in a dozen evaluations at least
 FEWEST_TURNS = 3
 UNDONE = 4  # evaluations that a setback undoes: a noisy curve makes up for a rise at once
-KEPT = 0.4  # of a setback, after so many evaluations
 AT_END = 2  # evaluations after the last setback of a log
 MAX_JUMP_POINTS = 400  # a jump needs neighbouring evaluations, so less may be condensed
 
@@ -97,8 +96,7 @@ def set_back(curve: Condensed, gap: float) -> Jump | None:
     since = min(len(after), UNDONE)
     most = UNDONE * UNDONE // since
     undone = since >= AT_END and len(before) >= most and before[-most:].max() < after[0]
-    kept = float(after[since - 1]) - float(before[-1]) >= KEPT * size
-    if not (undone and kept and after[:since].min() > before[-1]) or size <= gap * max(float(others.max()), 0.0):
+    if not (undone and after[:since].min() > before[-1]) or size <= gap * max(float(others.max()), 0.0):
         return None
     noise = max(point_noise(np.append(before, after - size)[start:]), 1e-9 * float(np.abs(value).max()), TINY)
     scale = scale_of(value)

@@ -117,15 +117,15 @@ def concentration(routing: Routing) -> Concentration:
 
 
 def _left(routing: Routing, before: float, after: float, averaged: int | None) -> int:
-    """Where the winner's share leaves its level: where it leaps half of the way for good, if it does. An average leaves its
-    level up to half its width too early, so else the first point counts that itself lies outside the noise of single
-    points, if one does so soon."""
+    """Where the winner's share leaves its level: where it leaps half of the way for good, if it does. An average leaves
+    its level up to half its width too early, so else the first point counts that itself lies outside the noise of
+    single points, if one does so soon."""
     if not averaged:
         return 0
     logged = routing.logged[averaged - 1 :]
     leap = int(np.argmax(np.diff(logged))) + 1 if len(logged) > 1 else 0
     low, high = before + CREPT * (after - before), before + LEAP * (after - before)
-    if 0 < leap and logged[:leap].max() < low and logged[leap:].min() > high:
+    if leap > 0 and logged[:leap].max() < low and logged[leap:].min() > high:
         return averaged - 1 + leap
     near = routing.logged[averaged : averaged + routing.width // 2 + 1]
     outside = near > before + 3 * routing.noise * np.sqrt(routing.width)

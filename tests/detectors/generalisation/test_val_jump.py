@@ -202,3 +202,10 @@ def test_a_distance_alone_that_is_set_back_at_the_end() -> None:
     found = findings(make_signals([validation(distance, "val_metric", name="val/fid50k_full")]))
     assert [f.onset_step for f in found] == [EVERY * 15]
     assert not findings(make_signals([validation(np.sort(distance)[::-1], "val_metric", name="val/fid50k_full")]))
+
+
+@pytest.mark.parametrize(("after", "told"), [((0.733, 0.731, 0.73, 0.729), True), ((0.733, 0.716, 0.7, 0.69), False)])
+def test_a_setback_that_is_made_up_for_is_none(after: tuple[float, ...], told: bool) -> None:
+    value = np.array([0.747, 0.711, 0.685, 0.691, 0.674, 0.673, 0.671, *after, after[-1]])
+    calm = make_curve(0.1 + 0.3 * np.exp(-np.linspace(0, 4, EVERY * len(value))), "train_loss")
+    assert bool(findings(make_signals([validation(value), calm]))) is told

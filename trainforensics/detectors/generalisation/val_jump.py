@@ -93,6 +93,7 @@ META = Meta(
     ),
 )
 FEWEST = 3  # evaluations: the last one out of line with two before it, in two series
+KEPT = 0.4  # of a setback, after three evaluations more
 
 
 def detect(signals: Signals, params: Params) -> Outcome:
@@ -117,7 +118,7 @@ def _step(curve: Curve, train: Curve | None, params: Params) -> Finding | None:
     if jump is None or not _stands_out(curve, points, jump, params):
         error = curve.series.role == "val_loss" or not higher_is_better(curve)
         jump = set_back(points, params["gap"]) if error else None
-        if jump is None or jump.relative < params["size"] or jump.z < params["z"]:
+        if jump is None or jump.relative < params["size"] or jump.z < params["z"] or not _kept(points, jump):
             return None
     move = _training_move(train, points, jump)
     if move is not None:
@@ -141,6 +142,12 @@ def _stands_out(curve: Curve, points: Condensed, jump: Jump, params: Params) -> 
         return False  # where validation begins to learn
     least = params["z_large" if worse and jump.relative >= params["large"] else "z_step"]
     return jump.z >= params["z"] or (jump.z >= least and jump.kept_z >= params["z_kept"])
+
+
+def _kept(points: Condensed, jump: Jump) -> bool:
+    """Whether much of a setback is left after three evaluations more."""
+    later = float(points.value[min(jump.at + 3, len(points) - 1)])
+    return later - jump.before >= KEPT * (jump.after - jump.before)
 
 
 def _better(curve: Curve, jump: Jump) -> bool:
