@@ -181,10 +181,10 @@ def resolve_all(
     """The roles of all names of one run. A weak name keeps its role only where no surer one has it.
 
     `points`: how many each holds, where that is known. A running mean of the loss that was logged far more often than
-    the loss itself, as epoch by epoch, keeps its role beside it.
-    A bare "mean" among other statistics of episodes is that of their returns. Where no name is known as the training
-    loss and nothing is rewarded, the parts of a detector's loss are taken, or
-    the plainest that speaks of a loss; where no name speaks of any result, "train" beside "val" is one.
+    the loss itself, as epoch by epoch, keeps its role beside it. A bare "mean" among other statistics of episodes is
+    that of their returns. Where no name is known as the training loss and nothing is rewarded, the parts of a
+    detector's loss are taken, or the plainest that speaks of a loss; where no name speaks of any result, "train" beside
+    "val" is one. An error of held-out data without a unit stands in for a validation loss that is not logged.
     """
     found = {name: resolve(name, extra) for name in names}
     sure = {_place(match) for match in found.values() if match.role and not match.weak}

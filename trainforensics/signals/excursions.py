@@ -27,10 +27,8 @@ LEARNT = 0.05  # of the level in the middle third of the log, by which the last 
 SURGE = 20.0  # times the first value; a warm-up that begins roughly doubles it
 LEAP = 2.0  # no healthy loss ends above twice the values it begins with
 LEAST_SINCE = 5  # points of which none is as good as those
-EARLY, LOW_LEFT = (
-    8,
-    1.5,
-)  # points of a log whose noise is not known yet; times three in a row, below which none is later
+EARLY = 8  # points of a log whose noise is not known yet
+LOW_LEFT = 1.5  # times three low points in a row, below which none is later
 FIRST_VALUES, MOSTLY, LEFT = 5, 0.25, 3.0  # of a start; share of late values that may lie below; noise widths above it
 SCATTERED, FEWEST_RUNS = 0.1, 3  # share of all points, runs of them in every third
 ABSURD = 1e6  # times the usual size of a loss
