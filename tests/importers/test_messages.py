@@ -18,6 +18,8 @@ from trainforensics.importers.messages import event_kind
         ("ckpt_restored", "checkpoint-loaded"),
         ("Weights loaded from out/000900", "checkpoint-loaded"),
         ("rollback", "restart"),
+        ("restarting training", "restart"),
+        ("restarting the learning rate at 0.04", None),
         ("job requeued", "restart"),
         ("continuing from step 900", "restart"),
         ("Saved checkpoint checkpoint_1_500.pt (epoch 1 @ 500 updates)", "checkpoint"),

@@ -33,7 +33,8 @@ _KINDS = tuple(
         (
             "restart",
             (
-                r"\bresum(?:e|ed|ing|ption)\b|\bre ?start(?:ed|ing)?\b|\brelaunch|\brequeued?\b|\brolle?d? ?back\b"
+                r"\bresum(?:e|ed|ing|ption)\b|\brelaunch|\brequeued?\b|\brolle?d? ?back\b"
+                r"|\bre ?start(?:ed|ing)?\b(?! (?:the )?(?:learning rate|lr|schedule|cosine|cycle|warm))"
                 r"|\bcontinu(?:e|ed|ing) (?:from|training)\b",
             ),
         ),
