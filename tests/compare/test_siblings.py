@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from factories import make_curve, make_signals
 
-from trainforensics.compare.siblings import Departure, candidates, departures
+from trainforensics.compare.siblings import Departure, Neighbours, candidates, departures
 from trainforensics.model import Axis, Cost, Incident, RunResult, Scope, SeriesSummary, SourceSummary
 from trainforensics.signals import Signals
 from trainforensics.signals.curve import Floats
@@ -32,7 +32,7 @@ def run(name: str, loss: Floats, val: Floats | None = None, **more: Any) -> Sign
 
 
 def found(*runs: Signals, told: Mapping[str, list[Incident]] | None = None) -> list[Departure]:
-    pairs = [(a.run, b.run) for i, a in enumerate(runs) for b in runs[i + 1 :]]
+    pairs = Neighbours(tuple((a.run, b.run) for i, a in enumerate(runs) for b in runs[i + 1 :]), few=True)
     by_name = {r.run: r for r in runs}
     return list(departures(pairs, by_name, {r.run: (told or {}).get(r.run, []) for r in runs}))
 
@@ -170,17 +170,27 @@ def result(name: str, series: tuple[str, ...] = ("loss", "lr"), points: int = 10
     return RunResult(name, "stable", Axis("step", "step"), "unknown", sources, series=summaries)
 
 
-def chosen(*results: RunResult) -> list[list[tuple[str, str]]]:
+def chosen(*results: RunResult) -> list[Neighbours]:
     return candidates(results, {r.run: Path("/logs") / r.run for r in results})
 
 
 def test_neighbours_that_log_the_same_series_are_compared() -> None:
-    assert chosen(result("x/a"), result("x/b"), result("y/a")) == [[("x/a", "x/b")]]
+    assert chosen(result("x/a"), result("x/b"), result("y/a")) == [Neighbours((("x/a", "x/b"),), few=True)]
     assert not chosen(result("x/a"), result("x/b", ("loss", "other", "third")))
     assert not chosen(result("x/a", ("lr",)), result("x/b", ("lr",)))
 
 
-def test_large_folders_and_long_logs_are_left_out() -> None:
-    assert len(chosen(*(result(f"x/{i}") for i in range(12)))[0]) == 66
-    assert not chosen(*(result(f"x/{i}") for i in range(13)))
+def test_of_large_folders_only_what_noise_proves_counts_and_long_logs_are_left_out() -> None:
+    (near,) = chosen(*(result(f"x/{i}") for i in range(12)))
+    assert (len(near.pairs), len(near.runs), near.few) == (66, 12, True)
+    (near,) = chosen(*(result(f"x/{i}") for i in range(13)))
+    assert (len(near.pairs), near.few) == (78, False)
+    assert not chosen(*(result(f"x/{i}") for i in range(65)))
     assert not chosen(result("x/a", points=3_000_000), result("x/b", points=3_000_000))
+
+
+def test_in_a_large_folder_a_multiple_is_a_search_over_settings() -> None:
+    one = FALL + noise(1)
+    runs = {r.run: r for r in (run("a", one), run("b", 4 * one))}
+    for few, expected in ((True, 1), (False, 0)):
+        assert len(list(departures(Neighbours((("a", "b"),), few), runs, {"a": (), "b": ()}))) == expected

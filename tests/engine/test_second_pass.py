@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from logs import rows, write_jsonl
 
@@ -73,3 +74,19 @@ def test_a_failure_is_an_error_of_the_runs_and_leaves_their_verdicts(
         assert run.verdict == "stable"
         assert [(e.detector, e.message) for e in run.errored] == [("siblings", "ValueError: broken")]
         assert json.loads((out.out / run.run / "result.json").read_text())["errored"]
+
+
+def test_batches_that_stand_out_in_two_runs_of_one_order_are_bad_batches(tmp_path: Path, out: Settings) -> None:
+    rng = np.random.default_rng(1)
+    batch = 0.05 * rng.standard_t(3, 1_500)
+    batch[[400, 431, 900]] = 1.0, 1.3, 1.1
+    for name in ("one", "two"):
+        loss = 3 + 2 * np.exp(-np.arange(1_500) / 200) + batch + 0.01 * rng.normal(size=1_500)
+        write_jsonl(tmp_path / f"runs/{name}/log.jsonl", [{"step": i, "loss": v} for i, v in enumerate(loss.tolist())])
+    result = engine.analyze([tmp_path / "runs"], out)
+    for run in result.runs:
+        (burst,) = run.incidents
+        assert burst.kind == "instant-burst"
+        assert {400, 431, 900} <= set(burst.occurrences)
+        assert burst.causes[0].cause == "bad-batch"
+    assert {400, 431, 900} <= set(result.index.cross_run[0].steps)

@@ -338,6 +338,14 @@ def recurs(case: Case, points: float) -> list[Reason]:
     return reason(points, f"it happened {case.recurs} times") if case.recurs >= 3 else []
 
 
+def in_siblings(case: Case, points: float) -> list[Reason]:
+    """The same steps stand out in a run of other weights that met the same batches."""
+    twin = case.incident.scope.sibling
+    if twin is None or case.kind != "instant-burst":
+        return []
+    return reason(points, f"{twin.rsplit('/', 1)[-1]}, fed in the same order, shows it at the same steps")
+
+
 def periodic(case: Case, points: float) -> list[Reason]:
     """Occurrences that come like clockwork. Two equal gaps are half of what three or more say.
 

@@ -23,17 +23,19 @@ from trainforensics.compare.continuation import broken_borders
 from trainforensics.compare.pairing import pairs
 from trainforensics.compare.series import compare_curves
 from trainforensics.compare.settings import compare_settings
+from trainforensics.compare.shared_bursts import shared_bursts
+from trainforensics.compare.together import common, shared_noise
 from trainforensics.kinds import KINDS
 from trainforensics.model import CrossRunFinding, Evidence, Finding, Incident, RunResult, Scope
-from trainforensics.signals import Curve, Signals
+from trainforensics.signals import Signals
 from trainforensics.signals.curve import Floats, Ints
 from trainforensics.signals.evaluations import point_noise
 from trainforensics.signals.noise import robust_sigma
-from trainforensics.signals.run import stack
 from trainforensics.signals.trend import level, moving_median, span
 
-MOST_RUNS = 12  # a folder; every run is held against every other
-MOST_POINTS = 4_000_000  # a folder, of the runs that log the same series; they are held in memory at once
+MOST_RUNS = 12  # a folder, up to which lying beside each other says something
+MOST_ALIKE = 64  # runs of a folder that log the same series; every one is held against every other
+MOST_POINTS = 4_000_000  # of these runs together; they are held in memory at once
 FEWEST_SCALED, FEWEST_TWIN = 20, 64  # common points
 WHOLE, LARGEST = 0.02, 64  # distance of the ratio from a whole number, and the largest looked for
 NEAREST = 0.25  # and never more than this: beside large numbers 2 % would reach every ratio
@@ -60,6 +62,20 @@ _UNRELATED = frozenset({"monitoring", "cluster"})  # families whose alarms leave
 
 
 @dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Runs of one folder that log nearly the same series, pair by pair; `few` where the folder holds so few that they
+    belong together, while of many only what their noise proves counts."""
+
+    pairs: tuple[tuple[str, str], ...]
+    few: bool
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """Their names, in order, each once."""
+        return tuple(dict.fromkeys(chain.from_iterable(self.pairs)))
+
+
+@dataclass(frozen=True, slots=True)
 class Departure:
     """How one run departs from another: the incident of the run, and what the index says of both."""
 
@@ -68,18 +84,22 @@ class Departure:
     finding: CrossRunFinding
 
 
-def candidates(results: Sequence[RunResult], logs: Mapping[str, Path]) -> list[list[tuple[str, str]]]:
-    """Pairs of runs worth comparing, folder by folder: neighbours that log nearly the same series on the same axis.
+def candidates(results: Sequence[RunResult], logs: Mapping[str, Path]) -> list[Neighbours]:
+    """Runs worth comparing, folder by folder: neighbours that log nearly the same series on the same axis.
 
-    `logs`: where each run's logs were read from, by name. Folders with more than 12 runs, and those whose pairs hold
-    more than four million points together, are left out.
+    `logs`: where each run's logs were read from, by name. Folders with more than 64 such runs, and those whose runs
+    hold more than four million points together, are left out.
     """
     folders: dict[object, list[RunResult]] = {}
     for result in results:
         folders.setdefault((logs[result.run].parent, PurePosixPath(result.run).parent), []).append(result)
-    found = [_alike(folder) for folder in folders.values() if 2 <= len(folder) <= MOST_RUNS]
+    found = [Neighbours(tuple(_alike(folder)), len(folder) <= MOST_RUNS) for folder in folders.values()]
     points = {result.run: sum(source.points for source in result.sources) for result in results}
-    return [near for near in found if near and sum(points[run] for run in {*chain.from_iterable(near)}) <= MOST_POINTS]
+    return [
+        near
+        for near in found
+        if 2 <= len(near.runs) <= MOST_ALIKE and sum(points[run] for run in near.runs) <= MOST_POINTS
+    ]
 
 
 def _alike(folder: Sequence[RunResult]) -> list[tuple[str, str]]:
@@ -93,41 +113,43 @@ def _alike(folder: Sequence[RunResult]) -> list[tuple[str, str]]:
 
 
 def departures(
-    neighbours: Sequence[tuple[str, str]], runs: Mapping[str, Signals], told: Mapping[str, Sequence[Incident]]
+    neighbours: Neighbours, runs: Mapping[str, Signals], told: Mapping[str, Sequence[Incident]]
 ) -> Iterator[Departure]:
-    """What sets runs of one folder apart, each run at most once a kind. `told`: each run's own incidents."""
-    scaled = [found for a, b in neighbours if (found := _scaled(runs[a], runs[b], told))]
-    parted = [found for a, b in neighbours if (found := _parted(runs[a], runs[b], told, alone=len(neighbours) == 1))]
-    broken = [
-        (run, finding)
-        for run, finding in broken_borders(neighbours, runs)
-        if not any(i.kind == finding.kind for i in told[run])
-    ]
+    """What runs of one folder show beside each other alone, each run at most once a kind. `told`: each run's own
+    incidents."""
+    shared = [found for found in shared_bursts(neighbours.pairs, runs) if not _named(found, told)]
+    apart = [*_apart(neighbours.pairs, runs, told)] if neighbours.few else []
     first: dict[tuple[str, str], tuple[str, Finding]] = {}
-    for run, finding in sorted([*scaled, *parted, *broken], key=lambda found: -found[1].confidence):
+    for run, finding in sorted([*shared, *apart], key=lambda found: -found[1].confidence):
         first.setdefault((run, finding.kind), (run, finding))
     for run, finding in first.values():
         (built,) = incidents.build([finding], runs[run])
         incident = replace(built, id=f"{built.code}-sibling-{finding.onset_step}")
         rows = tuple(row.text for row in finding.evidence)
-        steps = () if finding.onset_step is None else (finding.onset_step,)
+        steps = finding.occurrences or (() if finding.onset_step is None else (finding.onset_step,))
         text = f"{finding.kind} of {run}: {finding.summary}"
         yield Departure(run, incident, CrossRunFinding(text, (run, str(finding.scope.sibling)), steps, rows))
 
 
-def _common(a: Curve | None, b: Curve | None) -> tuple[Ints, Floats, Floats]:
-    """Steps at which both are finite, and their values there; empty where one is not logged."""
-    matrix = stack([a, b]) if a is not None and b is not None else None
-    if matrix is None:
-        return np.empty(0, np.int64), np.empty(0), np.empty(0)
-    finite = np.isfinite(matrix.value).all(axis=0)
-    return matrix.step[finite], matrix.value[0][finite], matrix.value[1][finite]
+def _apart(
+    neighbours: Sequence[tuple[str, str]], runs: Mapping[str, Signals], told: Mapping[str, Sequence[Incident]]
+) -> Iterator[tuple[str, Finding]]:
+    """What sets runs that belong together apart."""
+    for a, b in neighbours:
+        scaled = _scaled(runs[a], runs[b], told)
+        if scaled is not None:
+            yield scaled
+    for a, b in neighbours:
+        parted = _parted(runs[a], runs[b], told, alone=len(neighbours) == 1)
+        if parted is not None:
+            yield parted
+    yield from (found for found in broken_borders(neighbours, runs) if not _named(found, told))
 
 
-def _shared_noise(a: Floats, b: Floats) -> float:
-    """Noise of the difference in that of two runs that share none: near 1 for other data or another order."""
-    own = math.hypot(point_noise(a), point_noise(b))
-    return point_noise(a - b) / own if own > 0 else 1.0
+def _named(found: tuple[str, Finding], told: Mapping[str, Sequence[Incident]]) -> bool:
+    """Whether the run's own incidents name the kind already."""
+    run, finding = found
+    return any(incident.kind == finding.kind for incident in told[run])
 
 
 # --- a multiple --------------------------------------------------------------------------------------------------
@@ -138,7 +160,7 @@ def _scaled(a: Signals, b: Signals, told: Mapping[str, Sequence[Incident]]) -> t
     """The run whose training loss is a whole multiple of its sibling's all along."""
     if any(i.kind == "scale-mismatch" for run in (a, b) for i in told[run.run]):
         return None
-    step, mine, theirs = _common(a.curve("train_loss"), b.curve("train_loss"))
+    step, mine, theirs = common(a.curve("train_loss"), b.curve("train_loss"))
     if len(step) < FEWEST_SCALED or min(mine.min(), theirs.min()) <= 0:
         return None
     if np.median(mine) < np.median(theirs):
@@ -202,12 +224,12 @@ def _confirmed(a: Signals, b: Signals, k: int, mine: Floats, theirs: Floats) -> 
     norm = _ratio(a, b, "grad_norm")
     if norm is not None and abs(norm / k - 1) < AGREES - 1:
         return True
-    return _shared_noise(np.log(mine), np.log(theirs)) <= SHARED or bool(_factor_setting(a, b, k))
+    return shared_noise(np.log(mine), np.log(theirs)) <= SHARED or bool(_factor_setting(a, b, k))
 
 
 def _ratio(a: Signals, b: Signals, role: str) -> float | None:
     """Median ratio of a role's curves; None where they have no positive values in common."""
-    _, mine, theirs = _common(a.curve(role), b.curve(role))
+    _, mine, theirs = common(a.curve(role), b.curve(role))
     positive = (mine > 0) & (theirs > 0)
     return float(np.median(mine[positive] / theirs[positive])) if positive.any() else None
 
@@ -233,7 +255,7 @@ def _parted(
     are equal at first and part at once."""
     if not _are_twins(a, b, alone=alone) or any(_explains(i) for run in (a, b) for i in told[run.run]):
         return None
-    step, mine, theirs = _common(a.curve("train_loss"), b.curve("train_loss"))
+    step, mine, theirs = common(a.curve("train_loss"), b.curve("train_loss"))
     if len(step) < FEWEST_TWIN:
         return None
     sudden = _sudden_parting(mine, theirs)
@@ -248,7 +270,7 @@ def _parted(
         a, b, mine, theirs = b, a, theirs, mine
     ends = float(np.median(mine[tail])), float(np.median(theirs[tail]))
     name, before = _loss_name(a), int(step[max(at - 1, 0)])
-    shared = _shared_noise(mine[:at], theirs[:at])
+    shared = shared_noise(mine[:at], theirs[:at])
     start = f"up to there the noise of their difference is {shared:.2g} of that of independent runs"
     rows = (
         Evidence(name, int(step[at]), float(mine[at]), float(theirs[at]), start),
@@ -305,9 +327,7 @@ def _sudden_parting(a: Floats, b: Floats) -> int | None:
     near = slice(at, at + FEWEST_PART)
     whole = math.hypot(point_noise(a), point_noise(b))
     return (
-        at
-        if np.median(np.abs(a[near] - b[near])) > AT_ONCE * whole and _shared_noise(a[at:], b[at:]) > SHARED
-        else None
+        at if np.median(np.abs(a[near] - b[near])) > AT_ONCE * whole and shared_noise(a[at:], b[at:]) > SHARED else None
     )
 
 
@@ -340,7 +360,7 @@ def _growing_gap(a: Floats, b: Floats) -> tuple[int, float] | None:
     if at < max(TOGETHER * n, 2 * width) or n - at < 2 * width:
         return None
     half, end = float(np.median(gap[at : at + (n - at) // 2])), float(np.median(gap[-width:]))
-    if abs(end) < VISIBLE or abs(end) < GROWS * abs(half) or _shared_noise(a[:at], b[:at]) > SHARED:
+    if abs(end) < VISIBLE or abs(end) < GROWS * abs(half) or shared_noise(a[:at], b[:at]) > SHARED:
         return None
     return at, abs(end)
 

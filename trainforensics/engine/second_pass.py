@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 
-from trainforensics import causes, remedies
+from trainforensics import blame, causes, remedies
 from trainforensics.compare.siblings import Departure, candidates, departures
 from trainforensics.config import Settings
 from trainforensics.engine import output
@@ -32,12 +31,14 @@ def judge_siblings(
     by_run = {result.run: result for result in results}
     findings: list[CrossRunFinding] = []
     for neighbours in candidates(results, {name: run.logs for name, run in stored.items()}):
-        names = tuple(dict.fromkeys(chain.from_iterable(neighbours)))
+        names = neighbours.runs
         try:
             runs = {name: judge_series(stored[name], settings).signals for name in names}
             told = {name: by_run[name].incidents for name in runs}
             found = [d for d in departures(neighbours, runs, told) if _wanted(d, settings)]
-            changed = {name: _with_incidents(by_run[name], runs[name], found) for name in {d.run for d in found}}
+            changed = {
+                name: _with_incidents(by_run[name], runs[name], stored[name], found) for name in {d.run for d in found}
+            }
             for name, result in changed.items():
                 output.write_run(settings.out, result, runs[name], stored[name].logs, plots=settings.plots)
         except Exception as error:
@@ -55,10 +56,11 @@ def _wanted(departure: Departure, settings: Settings) -> bool:
     return settings.wants(kind.name, kind.family)
 
 
-def _with_incidents(result: RunResult, signals: Signals, found: Iterable[Departure]) -> RunResult:
+def _with_incidents(result: RunResult, signals: Signals, run: StoredRun, found: Iterable[Departure]) -> RunResult:
     """A run's result with the incidents that only its siblings show; its own stay as they are."""
     new: tuple[Incident, ...] = tuple(d.incident for d in found if d.run == result.run)
-    explained = remedies.prescribe(causes.rank(new, signals), signals)
+    blamed = blame.attach(new, signals, run.batches())
+    explained = remedies.prescribe(causes.rank(blamed, signals), signals)
     together = sorted((*result.incidents, *explained), key=lambda i: (i.onset_step is None, i.onset_step or 0))
     return replace(result, incidents=tuple(together), verdict=verdict_of(together, signals))
 

@@ -8,7 +8,8 @@ What it detects:
     a last one of twice all before, which are steady; among means over epochs, the same at twice their level; in up to
     400 points, a rise of four times any other that undoes four points and more; at the start of any log, a second or
     third row that the validation loss shares, or an overshoot to twice the first value that falls back point after
-    point.
+    point. Of runs in one folder whose noise agrees step by step, those fed in the same order, points far out in two of
+    them at the same steps are told of both, whatever their tail.
 
 Why it matters:
     One burst costs the steps until the trend is met again. Bursts that recur at the same data point to the data; bursts
