@@ -8,14 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.signal import lfilter
 
-from trainforensics.signals.excursions import (
-    above_start,
-    absurd_falls,
-    excursions,
-    leap_at_start,
-    surge_at_start,
-    surges_beyond,
-)
+from trainforensics.signals.excursions import excursions
 from trainforensics.signals.measure import Excursion
 
 
@@ -190,25 +183,6 @@ def test_bad_input_raises_and_warns_nothing(name: str) -> None:
     assert isinstance(found(BAD[name]()), tuple)
 
 
-@given(st.integers(0, 30), st.sampled_from([-1e9, -1e34, -3.4e38, -1e300]), st.integers(15, 590))
-def test_a_value_far_below_all_sense_is_one(seed: int, value: float, at: int) -> None:
-    values = healthy(600, seed, "heavy")
-    assert absurd_falls(values) == ()
-    values[at : at + 2] = value
-    (event,) = absurd_falls(values)
-    assert (event.onset, event.peak, event.end, event.recovery) == (at, at, at + 2, "recovered")
-    assert event.height == pytest.approx(-value)
-    assert len(event.widths) < 8
-
-
-def test_a_loss_that_falls_far_for_good_is_no_absurd_fall() -> None:
-    falls = -np.geomspace(1, 1e9, 600)
-    assert absurd_falls(falls) == ()
-    often = healthy(600)
-    often[::20] = -1e34
-    assert absurd_falls(often) == ()
-
-
 def test_outliers_of_correlated_noise_seldom_stand_out() -> None:
     """Its bulk is near normal; its steps are not."""
     alarms = 0
@@ -238,46 +212,6 @@ def test_a_climb_may_set_out_from_the_very_first_point(n: int, seed: int) -> Non
     wild = rng.random(n) < 0.25
     loss[wild] = rng.choice([-700.0, 700.0], wild.sum())
     assert all(0 <= excursion.onset <= excursion.peak <= excursion.end for excursion in found(loss))
-
-
-def test_a_loss_that_swings_far_above_its_start_to_the_end() -> None:
-    rng = np.random.default_rng(3)
-    wild = np.concatenate([7 + 0.05 * rng.standard_normal(60), 7 + 25 * rng.random(440)])
-    left = above_start(wild)
-    assert left is not None
-    assert abs(left.onset - 60) < 5
-    assert not left.returned
-    assert above_start(7 + 6 * rng.random(500)) is None  # below twice its start
-    queue = np.minimum(0.5 + np.arange(500) / 10, 9) - np.maximum(np.arange(500) - 150, 0) / 200
-    assert above_start(queue + 0.05 * rng.standard_normal(500)) is None  # momentum contrast: it rises, then learns
-    assert above_start(np.append(wild[:60], 7 + 0.05 * rng.standard_normal(440))) is None
-
-
-def test_a_surge_within_the_first_points() -> None:
-    surge = np.array([480.0, 45_000, 23_000, 7_700, 800, 24, 16, 21, 12, 22, 1, 8, 3, 9, 2, 4, 3, 5, 2, 4])
-    found = surge_at_start(surge)
-    assert found is not None
-    assert (found.onset, found.peak, found.end) == (1, 1, 5)
-    assert surge_at_start(np.where(surge == 480, 9_000.0, surge)) is None  # five times its first value
-    tail = np.random.default_rng(0).standard_normal(200) ** 2 + 1e-3
-    assert surge_at_start(tail) is None
-
-
-@pytest.mark.parametrize(("lowest", "told"), [(1.9, True), (1.6, False)])
-def test_a_leap_after_which_a_loss_is_never_as_good_again(lowest: float, told: bool) -> None:
-    values = np.append(1.77, lowest + 4.2 * np.exp(-np.arange(200) / 30))
-    found = leap_at_start(values)
-    assert (found is not None) is told
-    assert leap_at_start(values[:3]) is None
-
-
-@pytest.mark.parametrize(("after", "returned"), [([270, 180, 120, 60, 31], False), ([270, 12, 4.5, 4.4, 4.3], True)])
-def test_a_leap_beyond_all_before_needs_no_noise_to_be_seen(after: list[float], returned: bool) -> None:
-    value = np.array([10.9, 9.9, 9.0, 7.8, 6.6, 6.1, 5.3, 4.8, *after])
-    (found,) = surges_beyond(value)
-    assert (found.onset, found.peak, found.returned) == (8, 8, returned)
-    assert surges_beyond(np.where(value > 100, 60.0, value)) == ()
-    assert [e.onset for e in surges_beyond(np.append(value, value))] == [8, 8 + len(value)]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -323,13 +257,6 @@ def test_the_level_before_a_burst_on_a_descent_is_that_of_its_last_points() -> N
     value[30] += 20
     (found,) = excursions(make_curve(value))
     assert found.before == pytest.approx(value[28], abs=0.1)
-
-
-@pytest.mark.parametrize(("stays", "told"), [(0.140, True), (0.105, False)])
-def test_a_leap_from_a_low_that_the_log_has_just_reached(stays: float, told: bool) -> None:
-    values = np.append([3.49, 0.213, 0.215, 0.085, 0.074, 0.074, 0.31, 0.295, 0.268, 0.239], np.full(30, stays))
-    found = leap_at_start(values)
-    assert (found and found.onset) == (6 if told else None)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from trainforensics.signals.few import (
     bursts_of_means,
     climb_to_end,
     leap_at_end,
-    overshoot_at_start,
     setback,
     step_among_few,
 )
@@ -107,19 +106,6 @@ def test_a_climb_without_a_break_to_the_end(values: list[float], onset: int | No
     assert (found and found.onset) == onset
     if found is not None:
         assert found.recovery == "diverging"
-
-
-def test_an_overshoot_falls_back_point_after_point() -> None:
-    values = np.array([6.93, 23.9, 21.1, 18.0, 15.0, 12.4, 10.1, 8.7, 7.6, 6.8, 3.8])
-    found = overshoot_at_start(values)
-    assert found is not None
-    assert (found.onset, found.peak, found.end, found.before) == (1, 1, 9, 6.93)
-    noisy = values.copy()
-    noisy[4] = 19.0
-    assert overshoot_at_start(noisy) is None
-    assert overshoot_at_start(np.where(values > 13, 13.0 - np.arange(11) / 100, values)) is None  # by less than twice
-    assert overshoot_at_start(values[1:]) is None
-    assert overshoot_at_start(values[[0, 1, 9, 10]]) is None
 
 
 def test_a_rise_that_undoes_several_points() -> None:

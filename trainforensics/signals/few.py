@@ -23,7 +23,6 @@ FEWEST_EARLIER, APART = 2, 2.0  # points before a level that stays; times what b
 AROUND_MEANS, NEXT = 10, 1  # points on each side of a mean over an epoch; those beside it that may belong to a burst
 LEAP, STEADY = 2.0, 0.1  # times the highest before; of their level, what steady values span
 FEWEST_CLIMB, CLIMBED = 5, 0.5  # points that climb without a break; of the level before
-FEWEST_FALLING = 5  # points of an overshoot that fall one after another, as no noise does
 GAP, CLEAR = 4.0, 7.0  # times every other rise; noise widths: as for evaluations that are set back
 NOTABLE = 0.1  # of the level before: lower steps of a smooth log are plain as well, and nothing to act on
 
@@ -87,25 +86,43 @@ def setback(curve: Curve) -> Excursion | None:
         return None  # back at the start another training has begun
     below = np.flatnonzero(value[at:] < before + height / 2)
     back = np.flatnonzero(value[at:] <= before)
-    last = len(value) - 1
-    turn = at + int(below[0]) if len(below) else last
-    end = at + int(back[0]) if len(back) else last
-    return Excursion(
-        shape="burst",
-        onset=at,
-        knee=at,
-        peak=at + int(np.argmax(value[at : turn + 1])),
-        half=turn,
-        end=end,
-        rise=1,
-        height=height,
-        sigma=height / jump.z,
+    turn = at + int(below[0]) if len(below) else len(value) - 1
+    end = at + int(back[0]) if len(back) else len(value) - 1
+    return Excursion.plain(
+        value,
+        at,
+        at + int(np.argmax(value[at : turn + 1])),
         before=before,
         after=float(np.median(value[end:][:AROUND])),
+        sigma=height / jump.z,
         recovery="recovered" if len(back) else "partial" if len(below) else "unrecovered",
-        returned=len(below) > 0,
-        scale=1,
+        half=turn,
+        end=end,
+        height=height,
     )
+
+
+def step_among_few(values: Floats) -> Excursion | None:
+    """The step from two points or more to a level that stays, of three or more, apart by twice what both levels span:
+    steady noise of five points shows one in 500 logs, a random walk in 150; None where there is none."""
+    grid = printed_grid(values)
+    for at in range(FEWEST_EARLIER, len(values) - LATER + 1):
+        earlier, later = values[:at], values[at:]
+        span = max(float(np.ptp(earlier) + np.ptp(later)), grid, np.finfo(np.float64).tiny)
+        if later.min() - earlier.max() <= APART * span:
+            continue
+        return _notable(
+            Excursion.plain(
+                values,
+                at,
+                at + int(np.argmax(later)),
+                before=float(np.median(earlier)),
+                after=float(np.median(later)),
+                sigma=span / 2,
+                recovery="unrecovered",
+            )
+        )
+    return None
 
 
 def leap_at_end(values: Floats) -> Excursion | None:
@@ -130,50 +147,16 @@ def climb_to_end(values: Floats) -> Excursion | None:
 
 def _ongoing(values: Floats, onset: int, shape: Literal["burst", "rise"]) -> Excursion:
     last, before = len(values) - 1, float(np.median(values[:onset]))
-    return Excursion(
-        shape=shape,
-        onset=onset,
-        knee=onset,
-        peak=last,
-        half=last,
-        end=last,
-        rise=last - onset + 1,
-        height=float(values[-1]) - before,
-        sigma=max(float(np.ptp(values[:onset])), STEADY * before / 2),
+    return Excursion.plain(
+        values,
+        onset,
+        last,
         before=before,
         after=float(values[-1]),
+        sigma=max(float(np.ptp(values[:onset])), STEADY * before / 2),
         recovery="ongoing" if shape == "burst" else "diverging",
-        returned=False,
-        scale=1,
-    )
-
-
-def overshoot_at_start(values: Floats) -> Excursion | None:
-    """A loss that leaps within three points to twice its first value and all later ones, and falls back below the first
-    point after point: an update that was far too large; None where it does not."""
-    peak = int(np.argmax(values[: FIRST_POINTS + 1]))
-    back = np.flatnonzero(values[peak:] <= values[0])
-    if peak == 0 or values.min() <= 0 or len(back) == 0 or back[0] < FEWEST_FALLING:
-        return None
-    end = peak + int(back[0])
-    if values[peak] <= LEAP * max(values[0], values[end:].max()) or np.diff(values[peak : end + 1]).max() >= 0:
-        return None
-    first, middle = float(values[0]), (values[0] + values[peak]) / 2
-    return Excursion(
-        shape="burst",
-        onset=1 + int(np.argmax(values[1:] > middle)),
-        knee=1,
-        peak=peak,
-        half=peak + int(np.argmax(values[peak:] < middle)),
-        end=end,
-        rise=peak,
-        height=float(values[peak]) - first,
-        sigma=STEADY * first,
-        before=first,
-        after=float(np.median(values[end:])),
-        recovery="recovered",
-        returned=True,
-        scale=1,
+        shape=shape,
+        rise=last - onset + 1,
     )
 
 
@@ -205,52 +188,14 @@ def _notable(e: Excursion) -> Excursion | None:
 
 
 def _burst(values: Floats, at: int) -> Excursion:
-    around = _around(values, at)
-    before = float(np.median(values[max(0, at - AROUND) : at]))
-    return Excursion(
-        shape="burst",
-        onset=at,
-        knee=at,
-        peak=at,
+    return Excursion.plain(
+        values,
+        at,
+        at,
+        before=float(np.median(values[max(0, at - AROUND) : at])),
+        after=float(np.median(values[at + 1 : at + 1 + AROUND])),
+        sigma=float(np.std(_around(values, at), ddof=1)),
+        recovery="recovered",
         half=at + 1,
         end=at + 1,
-        rise=1,
-        height=float(values[at]) - before,
-        sigma=float(np.std(around, ddof=1)),
-        before=before,
-        after=float(np.median(values[at + 1 : at + 1 + AROUND])),
-        recovery="recovered",
-        returned=True,
-        scale=1,
     )
-
-
-def step_among_few(values: Floats) -> Excursion | None:
-    """The step from two points or more to a level that stays, of three or more, apart by twice what both levels span:
-    steady noise of five points shows one in 500 logs, a random walk in 150; None where there is none."""
-    n, grid = len(values), printed_grid(values)
-    for at in range(FEWEST_EARLIER, n - LATER + 1):
-        earlier, later = values[:at], values[at:]
-        span = max(float(np.ptp(earlier) + np.ptp(later)), grid, np.finfo(np.float64).tiny)
-        if later.min() - earlier.max() <= APART * span:
-            continue
-        before, peak = float(np.median(earlier)), at + int(np.argmax(later))
-        return _notable(
-            Excursion(
-                shape="burst",
-                onset=at,
-                knee=at,
-                peak=peak,
-                half=n - 1,
-                end=n - 1,
-                rise=1,
-                height=float(values[peak]) - before,
-                sigma=span / 2,
-                before=before,
-                after=float(np.median(later)),
-                recovery="unrecovered",
-                returned=False,
-                scale=1,
-            )
-        )
-    return None

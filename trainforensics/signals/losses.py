@@ -9,22 +9,14 @@ import numpy as np
 from trainforensics.model import Evidence, Finding, NotApplicable
 from trainforensics.signals.curve import Curve, Floats
 from trainforensics.signals.evaluations import condense, higher_is_better, validation_curves
-from trainforensics.signals.excursions import (
-    MIN_POINTS,
-    above_start,
-    absurd_falls,
-    excursions,
-    leap_at_start,
-    surge_at_start,
-    surges_beyond,
-)
+from trainforensics.signals.excursions import MIN_POINTS, excursions
+from trainforensics.signals.extremes import absurd_falls, surges_beyond
 from trainforensics.signals.few import (
     burst_among_few,
     burst_at_start,
     bursts_of_means,
     climb_to_end,
     leap_at_end,
-    overshoot_at_start,
     setback,
     step_among_few,
 )
@@ -34,6 +26,7 @@ from trainforensics.signals.precursors import RISING, companions, excursions_of,
 from trainforensics.signals.rises import earlier_wobble, sustained_rise
 from trainforensics.signals.run import Signals
 from trainforensics.signals.running import running_mean
+from trainforensics.signals.starts import above_start, leap_at_start, overshoot_at_start, surge_at_start
 from trainforensics.signals.structure import FEWEST_STAGE, announced, ramps
 from trainforensics.signals.task import adversarial, is_distance, rewarded
 

@@ -67,6 +67,44 @@ class Excursion:
         """The height in noise widths as a sentence says it."""
         return f"{self.z:.0f}" if not BEYOND_COUNT < self.z < np.inf else f"{self.z:.1g}"
 
+    @classmethod
+    def plain(
+        cls,
+        values: Floats,
+        onset: int,
+        peak: int,
+        *,
+        before: float,
+        after: float,
+        sigma: float,
+        recovery: Recovery,
+        shape: Literal["burst", "rise"] = "burst",
+        knee: int | None = None,
+        half: int | None = None,
+        end: int | None = None,
+        rise: int = 1,
+        height: float | None = None,
+    ) -> Excursion:
+        """One that is judged by single points as logged. It lasts to the last point, begins steep at its onset and is
+        as high as its peak is above the level before, unless told otherwise."""
+        last = len(values) - 1
+        return cls(
+            shape=shape,
+            onset=onset,
+            knee=onset if knee is None else knee,
+            peak=peak,
+            half=last if half is None else half,
+            end=last if end is None else end,
+            rise=rise,
+            height=float(values[peak]) - before if height is None else height,
+            sigma=sigma,
+            before=before,
+            after=after,
+            recovery=recovery,
+            returned=recovery in ("recovered", "partial"),
+            scale=1,
+        )
+
     def later_by(self, points: int) -> Excursion:
         """The same with all indices counted from so many points earlier."""
         at = {name: getattr(self, name) + points for name in ("onset", "knee", "peak", "half", "end")}
