@@ -1,40 +1,10 @@
 import numpy as np
 import pytest
-from curves import burst, healthy, hump
+from curves import burst, healthy
 from factories import make_curve, make_signals
 
 from trainforensics.signals import Curve
 from trainforensics.signals.losses import loss_events, unjudgeable
-
-
-def test_a_warm_restart_is_structure() -> None:
-    """The learning rate returns to its old peak; the loss rises a little and falls again."""
-    n = 1200
-    rate = 1e-3 * (0.5 + 0.5 * np.cos(np.pi * (np.arange(n) % 400) / 400))
-    loss = healthy(n)
-    for at in (400, 800):
-        loss = hump(loss, at, 60, 0.6)
-    assert len(loss_events(make_signals({"train_loss": loss}))) == 2
-    assert loss_events(make_signals({"train_loss": loss, "learning_rate": rate})) == ()
-
-
-@pytest.mark.parametrize("stays", [True, False])
-def test_a_leap_of_the_rate_to_a_known_level_explains_a_burst_if_it_stays_up(stays: bool) -> None:
-    n = 1200
-    rate = 1e-3 * (0.51 + 0.49 * np.cos(np.pi * (np.arange(n) % 400) / 400))
-    if not stays:
-        rate = 1e-3 * (0.51 + 0.49 * np.cos(np.pi * np.arange(n) / n))
-        rate[800] = 1e-3
-    loss = burst(healthy(n), 800, 1.0, decay=20)
-    events = loss_events(make_signals({"train_loss": loss, "learning_rate": rate}))
-    assert len(events) == (0 if stays else 1)
-
-
-def test_a_rate_never_known_before_is_no_restart() -> None:
-    n = 1200
-    rate = np.where(np.arange(n) < 500, 1e-4, 5e-3)
-    loss = hump(healthy(n), 500, 60, 0.8)
-    assert len(loss_events(make_signals({"train_loss": loss, "learning_rate": rate}))) == 1
 
 
 def test_a_burst_that_a_restart_undid_is_still_told() -> None:
@@ -77,46 +47,6 @@ def test_a_critic_that_runs_away_with_no_reward_to_follow() -> None:
     settles = make_curve(np.minimum(away.value, 500.0), name="critic_loss")
     assert loss_events(make_signals([settles])) == ()
     assert loss_events(make_signals([make_curve(away.value, name="loss/G")])) == ()
-
-
-def test_a_part_of_the_loss_given_more_weight_by_plan_is_structure() -> None:
-    """KL annealing: the sum climbs while the weight does, and falls again once it stands."""
-    n = 1200
-    weight = np.clip((np.arange(n) - 300) / 250, 0, 1)
-    loss = hump(healthy(n), 300, 300, 1.5)
-    assert loss_events(make_signals({"train_loss": loss}))
-    assert loss_events(make_signals({"train_loss": loss, "loss_weight": weight})) == ()
-    assert loss_events(make_signals({"train_loss": loss, "loss_weight": np.full(n, 0.1)}))
-
-
-def test_a_jump_where_the_stage_moves_on_is_announced() -> None:
-    n = 600
-    stage = (np.arange(n) // 200).astype(float)
-    loss = healthy(n)
-    for at in (200, 400):
-        loss = burst(loss, at, 3.0, decay=20)
-    assert [event.onset_step for event in loss_events(make_signals({"train_loss": loss}))] == [201, 401]
-    assert loss_events(make_signals({"train_loss": loss, "stage": stage})) == ()
-    assert len(loss_events(make_signals({"train_loss": loss, "stage": np.arange(n) // 2.0}))) == 2  # a plain count
-
-
-def test_the_way_back_from_a_dip_is_no_divergence() -> None:
-    loss = 2 + 0.1 * np.random.default_rng(0).normal(size=600)
-    loss[400:440] -= 1.7
-    assert loss_events(make_signals({"train_loss": loss})) == ()
-    learnt = healthy(600)
-    learnt[400:] += 3.0
-    assert [event.lasting for event in loss_events(make_signals({"train_loss": learnt}))] == [True]
-
-
-def test_where_a_reward_is_maximised_the_loss_may_climb_but_not_leap() -> None:
-    n = 1200
-    reward = np.linspace(0, 1, n)
-    climbing = hump(healthy(n), 500, 200, 1.5)
-    leaping = burst(healthy(n), 500, 4.0)
-    assert loss_events(make_signals({"train_loss": climbing}))
-    assert loss_events(make_signals({"train_loss": climbing, "reward": reward})) == ()
-    assert loss_events(make_signals({"train_loss": leaping, "reward": reward}))
 
 
 def test_a_loss_that_leaps_off_its_first_values_for_good_diverged_there() -> None:
@@ -163,26 +93,6 @@ def test_of_many_restarts_the_one_that_undid_a_burst_is_told() -> None:
     assert event.onset_step == 1001
 
 
-@pytest.mark.parametrize("phased_in", [1, 200])
-@pytest.mark.parametrize("logged", [True, False])
-def test_a_part_that_joins_lifts_the_total_by_its_own_size(phased_in: int, logged: bool) -> None:
-    n, joins = 1600, 700
-    rng = np.random.default_rng(phased_in)
-    weight = np.clip((np.arange(n) - joins + 1) / phased_in, 0, 1)
-    part = 0.5 + 0.02 * rng.normal(size=n)
-    total = healthy(n) + weight * part
-    later = make_curve(part[joins:], None, name="loss_flow", step=np.arange(joins, n))
-    with_part = make_signals([make_curve(total, "train_loss"), *([later] if logged else [])])
-    assert bool(loss_events(with_part)) is not logged
-
-
-def test_a_part_that_joins_explains_no_more_than_its_own_size() -> None:
-    n, joins = 1600, 700
-    total = burst(healthy(n), joins, 3.0)
-    later = make_curve(np.full(n - joins, 0.1), None, name="loss_flow", step=np.arange(joins, n))
-    assert loss_events(make_signals([make_curve(total, "train_loss"), later]))
-
-
 def test_batches_of_two_kinds_are_no_bursts_but_what_towers_over_both_is() -> None:
     rng = np.random.default_rng(0)
     loss = healthy(2000) + 0.5 * (rng.random(2000) < 0.15)
@@ -210,16 +120,6 @@ def test_a_burst_that_others_took_longer_to_come_back_from() -> None:
     assert [event.lasting for event in events] == [False, False, False]
     alone = np.append(healthy(900)[:700], cut[700:])
     assert [event.lasting for event in loss_events(make_signals({"train_loss": alone}))] != [False]
-
-
-@pytest.mark.parametrize(("score", "told"), [(np.linspace(0.1, 0.8, 30), False), (np.full(30, 0.4), True)])
-def test_a_sum_that_grows_while_the_score_gets_better_is_no_divergence(score: np.ndarray, told: bool) -> None:
-    rng = np.random.default_rng(1)
-    loss = np.r_[41.0, 7000 + 400 * rng.standard_normal(59)]
-    step = np.arange(0, 6000, 100)
-    evaluated = make_curve(score, "val_metric", name="accuracy", step=step[::2], series_id=1)
-    events = loss_events(make_signals([make_curve(loss, step=step), evaluated]))
-    assert bool(events) is told
 
 
 @pytest.mark.parametrize(

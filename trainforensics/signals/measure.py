@@ -84,8 +84,9 @@ class Excursion:
         end: int | None = None,
         rise: int = 1,
         height: float | None = None,
+        scale: int = 1,
     ) -> Excursion:
-        """One that is judged by single points as logged. It lasts to the last point, begins steep at its onset and is
+        """One that is judged by the values as logged. It lasts to the last point, begins steep at its onset and is
         as high as its peak is above the level before, unless told otherwise."""
         last = len(values) - 1
         return cls(
@@ -102,7 +103,7 @@ class Excursion:
             after=after,
             recovery=recovery,
             returned=recovery in ("recovered", "partial"),
-            scale=1,
+            scale=scale,
         )
 
     def later_by(self, points: int) -> Excursion:

@@ -30,10 +30,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trainforensics.detectors.base import Meta, Param, Params
+from trainforensics.detectors.loss.events import USES, certainty, finding, settles
 from trainforensics.kinds import KINDS, Severity
 from trainforensics.model import Clear, Finding, Fired, Outcome
 from trainforensics.signals import Signals
-from trainforensics.signals.losses import USES, LossEvent, certainty, finding, loss_events, settles, unjudgeable
+from trainforensics.signals.loss_event import LossEvent
+from trainforensics.signals.losses import loss_events, unjudgeable
 
 META = Meta(
     kind=KINDS["divergence"],

@@ -38,10 +38,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trainforensics.detectors.base import Meta, Param, Params
+from trainforensics.detectors.loss.events import USES, certainty, finding, height, settles
 from trainforensics.kinds import KINDS, Severity
 from trainforensics.model import Clear, Fired, Outcome
 from trainforensics.signals import Signals
-from trainforensics.signals.losses import USES, LossEvent, certainty, finding, height, loss_events, settles, unjudgeable
+from trainforensics.signals.loss_event import LossEvent
+from trainforensics.signals.losses import loss_events, unjudgeable
 
 BROAD = 4  # points to a median
 MOST_TOLD = 8  # bursts with a row of evidence; the others are like them

@@ -29,11 +29,12 @@ from __future__ import annotations
 import numpy as np
 
 from trainforensics.detectors.base import Meta, Param, Params
+from trainforensics.detectors.loss.events import USES
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.curve import Floats
-from trainforensics.signals.losses import USES, loss_events
+from trainforensics.signals.losses import loss_events
 from trainforensics.signals.measure import Excursion
 from trainforensics.signals.periodic import Cycle, Period, cycle_since, period
 from trainforensics.signals.precursors import excursions_of
