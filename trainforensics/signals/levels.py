@@ -1,5 +1,5 @@
 """Changes of the level of a loss: one at any length of time, steps that are kept, switches up and down; what explains
-them, and whether validation takes part."""
+them, and whether validation or the gradient norm takes part."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from trainforensics.signals.curve import Curve, Floats
 from trainforensics.signals.epochs import epoch_ends
 from trainforensics.signals.evaluations import condense, point_noise
 from trainforensics.signals.jumps import level_jump
+from trainforensics.signals.noise import medians, robust_sigma
 from trainforensics.signals.restarts import restarts
 from trainforensics.signals.run import Signals
 from trainforensics.signals.steps import SIDE, kept_up, lasting_steps, other_moves
@@ -21,6 +22,8 @@ STARTING = 0.2  # of the blocks: start-up may do anything
 FIRST_STEPS = 0.1  # the same for steps from point to point, which are told from a steep start
 BLOCK_SIDE = 3  # points: the shortest block whose level is known
 EVALUATIONS = 5  # either side of a change
+NORMS = 16  # points of the gradient norm that tell its level
+STEPPED = 1.5  # a step of the norm that a reader sees
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,3 +148,22 @@ def explained(signals: Signals, loss: Curve, first: int, last: int, *, falls: bo
         if not abs(new - old) <= rate * abs(old):
             return True
     return falls and epoch_ends(signals, first, last, int(loss.step[-1]))
+
+
+def norm_step(signals: Signals, step: int) -> tuple[float, float] | None:
+    """Level of the gradient norm before a step and from it on, where it changes there by half or more, six standard
+    errors off and by twice as much as anywhere before; None elsewhere."""
+    curve = signals.curve("grad_norm")
+    curve = curve.take(curve.finite & (curve.value > 0)) if curve is not None else None
+    if curve is None:
+        return None
+    value, at = np.log(curve.value), int(np.searchsorted(curve.step, step))
+    if at < 3 * NORMS or len(value) - at < NORMS:
+        return None
+    levels = medians(np.lib.stride_tricks.sliding_window_view(value[NORMS : at + NORMS], NORMS))
+    change = levels[NORMS:] - levels[:-NORMS]
+    error = 1.2533 * robust_sigma(np.diff(value[:at])) / np.sqrt(NORMS)
+    here, before = abs(float(change[-1])), np.abs(change[:-NORMS])
+    if here < max(np.log(STEPPED), 6 * error, 2 * float(before.max(initial=0.0))):
+        return None
+    return float(np.exp(levels[-1 - NORMS])), float(np.exp(levels[-1]))

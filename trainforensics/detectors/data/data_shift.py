@@ -39,8 +39,7 @@ from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, Outcome
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.evaluations import usable
-from trainforensics.signals.gradients import norm_step
-from trainforensics.signals.levels import levels_at
+from trainforensics.signals.levels import levels_at, norm_step
 from trainforensics.signals.mixture import logged_shares, runs_dry
 from trainforensics.signals.restarts import join
 from trainforensics.signals.steps import held_changes, lasting_steps

@@ -35,7 +35,7 @@ from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Curve, Signals
-from trainforensics.signals.gradients import Explosion, enormous, explosions, loss_fell, loss_moved
+from trainforensics.signals.explosions import Explosion, enormous, explosions, loss_fell, loss_moved
 from trainforensics.signals.nonfinite import nonfinite
 from trainforensics.signals.structure import announced
 

@@ -32,10 +32,10 @@ from trainforensics.detectors.base import Meta, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome, Scope
 from trainforensics.signals import Signals
-from trainforensics.signals.gradients import Collapse, collapse
 from trainforensics.signals.nonfinite import nonfinite
 from trainforensics.signals.scale import low_precision
 from trainforensics.signals.stuck import stuck
+from trainforensics.signals.vanishing import Collapse, collapse
 
 META = Meta(kind=KINDS["vanishing-gradient"], uses=("grad_norm", "*"))
 NAMED = 5

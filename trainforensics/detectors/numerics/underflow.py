@@ -31,11 +31,11 @@ from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Curve, Signals
-from trainforensics.signals.gradients import collapse
 from trainforensics.signals.nonfinite import nonfinite
 from trainforensics.signals.scale import loss_scale, low_precision
 from trainforensics.signals.stretches import lasting_start
 from trainforensics.signals.stuck import stuck
+from trainforensics.signals.vanishing import collapse
 
 META = Meta(
     kind=KINDS["underflow"],
