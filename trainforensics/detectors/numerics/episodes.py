@@ -6,7 +6,7 @@ import numpy as np
 
 from trainforensics.model import Evidence, Finding, Precursor, Scope
 from trainforensics.signals import Signals
-from trainforensics.signals.nonfinite import Episode
+from trainforensics.signals.episodes import Episode
 from trainforensics.signals.stretches import middle
 
 MOVERS = (

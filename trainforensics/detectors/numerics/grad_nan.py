@@ -29,8 +29,9 @@ from trainforensics.detectors.numerics.episodes import finding, name_of
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Signals
+from trainforensics.signals.episodes import STATE_ROLES, Episode
 from trainforensics.signals.explosions import explosions
-from trainforensics.signals.nonfinite import STATE_ROLES, Episode, nonfinite
+from trainforensics.signals.nonfinite import nonfinite
 
 META = Meta(kind=KINDS["grad-nan"], uses=("grad_norm", "*"))
 

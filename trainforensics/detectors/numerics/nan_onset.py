@@ -31,7 +31,8 @@ from trainforensics.detectors.numerics.episodes import DISGUISES, finding, name_
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Signals
-from trainforensics.signals.nonfinite import Episode, nonfinite
+from trainforensics.signals.episodes import Episode
+from trainforensics.signals.nonfinite import nonfinite
 
 META = Meta(kind=KINDS["nan-onset"], uses=("train_loss", "grad_norm", "*"))
 
