@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,9 +59,8 @@ def ignorance(signals: Signals, loss: Curve, near: float) -> Ignorance | None:
 
     `near`: relative distance from the loss of guessing.
     """
-    chance = _classes(signals, loss, near)
-    if chance is not None:
-        return Ignorance(0, chance, f"{chance:.4g} is the loss of guessing at random")
+    if (chance := _classes(signals, loss, near)) is not None:
+        return guessing(chance)
     if (never := _never_moved(signals, loss)) is not None:
         return never
     if (guessed := _evaluated_as_guessing(signals)) is not None:
@@ -75,6 +75,22 @@ def ignorance(signals: Signals, loss: Curve, near: float) -> Ignorance | None:
         or _below_counting(signals, loss, start, level)
         or _one_answer(signals, loss)
     )
+
+
+def guessing(chance: float) -> Ignorance:
+    """Why a loss that stands at the one of guessing at random teaches nothing."""
+    return Ignorance(0, chance, f"{chance:.4g} is the loss of guessing at random")
+
+
+def at_chance(value: Floats, classes: Iterable[int], near: float, straying: float, share: float) -> float | None:
+    """The loss of guessing among one of these numbers of classes that the median of a loss is `near` and a share of its
+    points strays from no further, both relative to it; None where it stands at none of them."""
+    level = float(np.median(value))
+    for chance in map(math.log, classes):
+        strays = float(np.quantile(np.abs(value - chance), share))
+        if abs(level - chance) < near * chance and strays < straying * chance:
+            return chance
+    return None
 
 
 def drift(value: Floats) -> float:
@@ -138,16 +154,11 @@ def _classes(signals: Signals, loss: Curve, near: float) -> float | None:
         return math.log(2)  # two classes in equal parts
     if len(loss) < FEW or not -FLAT < drift(loss.value) < RISEN:
         return None
-    level = float(np.median(loss.value))
     if size is None and signals.has("logit_scale"):  # views or texts and images are matched against each other
+        level = float(np.median(loss.value))
         chance = round(level / math.log(2)) * math.log(2)  # ln of a batch of 2^k pairs
         return chance if chance > 0 and abs(level - chance) < PAIRS_NEAR * chance else None
-    for classes in (size,) if size is not None else COMMON_CLASSES:
-        chance = math.log(classes)
-        strays = float(np.quantile(np.abs(loss.value - chance), MOST))
-        if abs(level - chance) < near * chance and strays < STRAYING * chance:
-            return chance
-    return None
+    return at_chance(loss.value, COMMON_CLASSES if size is None else (size,), near, STRAYING, MOST)
 
 
 def _evaluated_as_guessing(signals: Signals) -> Ignorance | None:
@@ -156,8 +167,7 @@ def _evaluated_as_guessing(signals: Signals) -> Ignorance | None:
         level = float(np.median(curve.value)) if len(curve) >= FEW_EVALUATIONS else 0.0
         if not TWO_NEAR < level < math.log(MOST_CLASSES + 1) or (classes := round(math.exp(level))) < 2:
             continue
-        chance = math.log(classes)
-        if float(np.quantile(np.abs(curve.value / chance - 1), MOST)) > NEAR_CHANCE:
+        if float(np.quantile(np.abs(curve.value / math.log(classes) - 1), MOST)) > NEAR_CHANCE:
             continue
         for score in validation_curves(signals, "val_metric"):
             right = score.value / (100 if score.value.max() > 1 else 1) * classes - 1

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from trainforensics.signals.chance import COMMON_CLASSES, Ignorance
+from trainforensics.signals.chance import COMMON_CLASSES, Ignorance, at_chance, guessing
 from trainforensics.signals.curve import Curve, Floats
 from trainforensics.signals.evaluations import higher_is_better, usable, validation_curves
 from trainforensics.signals.frozen import NOTHING, finds_nothing
@@ -76,9 +76,8 @@ def scores_at_rest(signals: Signals) -> tuple[Curve, str] | None:
 def _of_epochs(signals: Signals, loss: Curve) -> Ignorance | None:
     """Means over epochs that end where they began, or rest where scores say that nothing was learnt."""
     value = loss.value
-    for classes in COMMON_CLASSES:
-        if np.abs(value[1:] / math.log(classes) - 1).max() < NEAR_CHANCE:
-            return Ignorance(0, math.log(classes), f"{math.log(classes):.4g} is the loss of guessing at random")
+    if (chance := at_chance(value[1:], COMMON_CLASSES, NEAR_CHANCE, NEAR_CHANCE, share=1.0)) is not None:
+        return guessing(chance)
     level = abs(_end(value))
     fell, many = (float(value[0]) - _end(value)) / level, len(loss) >= EPOCHS
     stood = (
