@@ -279,3 +279,20 @@ def test_what_never_came_back_begins_where_it_climbed_without_a_break(rising: in
     (found,) = excursions(make_curve(values))
     assert not found.returned
     assert found.onset == begins
+
+
+def test_odd_batches_in_fine_noise_are_told_whatever_the_lesser_ones_beside_them() -> None:
+    rng = np.random.default_rng(2)
+    tail = 0.5 * rng.pareto(4, size=6_000) * (rng.random(6_000) < 0.05)  # a power law above the bulk alone
+    tail[[900, 930, 5_300]] = 1.2, 1.5, 1.3
+    values = 3.5 + np.exp(-np.arange(6_000) / 500) + 0.08 * rng.normal(size=6_000) + np.minimum(tail, 1.5)
+    assert {900, 930, 5_300} <= {event.onset for event in found(values)}
+    assert not found(values - 3.0)  # the same noise is no fine one here: a loss of a few samples
+
+
+def test_a_tail_to_both_sides_is_the_noise_itself() -> None:
+    rng = np.random.default_rng(3)
+    values = 3.5 + 0.05 * rng.standard_t(3, size=2_000)
+    values[700] = values.max() + 0.1
+    values[1_200] = 7.0 - values[700]  # as far below
+    assert not found(values)

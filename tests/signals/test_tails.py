@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainforensics.signals.noise import robust_sigma
-from trainforensics.signals.tails import chance_height
+from trainforensics.signals.tails import chance_height, rare_height
 
 
 @pytest.mark.parametrize(("name", "limit"), [("normal", 0.01), ("heavy", 0.03), ("skewed", 0.03), ("lognormal", 0.05)])
@@ -61,3 +61,17 @@ def test_a_giant_among_few_points_stands_out() -> None:
     z = np.random.default_rng(8).normal(size=30)
     z[12] = 15.0
     assert chance_height(z, 6.0, 4.0, 0.01) == 15.0
+
+
+def test_few_peaks_far_out_of_fine_noise_are_told_down_to_half_of_the_highest() -> None:
+    peaks = np.array([17.0, 14.0, 9.0, 8.0, 6.0, 5.0])
+    assert rare_height(peaks, 4.0, 2_000) == 9.0
+    assert rare_height(peaks, 8.6, 2_000) == np.inf  # dips as deep: both tails are heavy
+    assert rare_height(peaks / 2.5, 1.0, 2_000) == np.inf  # none far out
+
+
+def test_many_peaks_far_out_are_the_nature_of_the_data() -> None:
+    peaks = np.full(4, 12.0)
+    assert rare_height(peaks, 1.0, 2_000) == 12.0
+    assert rare_height(peaks, 1.0, 1_999) == np.inf
+    assert rare_height(peaks[:3], 1.0, 100) == 12.0

@@ -53,7 +53,7 @@ def _excursions(values: Floats) -> tuple[Excursion, ...]:
     logged = log_space(values)
     largest = float(np.max(np.abs(values)))
     unit = largest if largest > HUGE and not logged else 1.0
-    series = pyramid(np.log(values) if logged else values / unit)
+    series = pyramid(np.log(values) if logged else values / unit, logged=logged)
     found: list[Excursion] = []
     sharp: list[Excursion] = []
     for candidate in series.candidates:

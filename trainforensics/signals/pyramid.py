@@ -9,7 +9,7 @@ import numpy as np
 
 from trainforensics.signals.curve import Floats
 from trainforensics.signals.noise import median, medians
-from trainforensics.signals.tails import chance_height
+from trainforensics.signals.tails import chance_height, rare_height
 from trainforensics.signals.trend import WINDOW, Level, level, sides, span
 
 MIN_HEIGHT = 5.0  # noise widths; a normal series of 200,000 points stays below
@@ -17,6 +17,7 @@ MIN_BLOCK_HEIGHT = 4.5  # the same for medians of blocks, which have no heavy ta
 MIN_COMPANION = 3.0  # what stands out together with a higher burst, above a gap that the tail does not explain
 CHANCE = 0.01  # of healthy noise to show a burst at one scale
 ROUNDED = 1 - 1e-9  # a bar that was computed from a height must not exclude it by its last digit
+FINE = 0.05  # of the level: noise of means over many samples
 MIN_JUMP = 6.0  # the same for the difference of two levels, in standard errors
 FEWEST_BLOCKS = 20  # four levels of five
 WANDER_SCALE, WANDER_BLOCKS = 8, 64  # scales from the one on, with at least so many blocks, show slow wandering
@@ -46,8 +47,8 @@ class Pyramid:
     candidates: tuple[Candidate, ...]
 
 
-def pyramid(values: Floats) -> Pyramid:
-    """Build all scales of a finite series; linear in its length."""
+def pyramid(values: Floats, *, logged: bool = False) -> Pyramid:
+    """Build all scales of a finite series; linear in its length. `logged`: the values are logarithms."""
     blocks, levels = {1: values}, {1: level(values)}
     while len(values) // (2 * max(blocks)) >= FEWEST_BLOCKS:
         scale = 2 * max(blocks)
@@ -55,7 +56,8 @@ def pyramid(values: Floats) -> Pyramid:
         blocks[scale] = _block_medians(blocks[fine], scale // fine)
         levels[scale] = level(blocks[scale])
     persistence = levels[1].persistence
-    bursts = [c for scale in blocks for c in _bursts(blocks[scale], levels[scale], scale)]
+    fine = median(levels[1].sigma) <= FINE * (1.0 if logged else abs(median(values)))
+    bursts = [c for scale in blocks for c in _bursts(blocks[scale], levels[scale], scale, fine=fine)]
     jumps = [c for s in reversed(blocks) for c in _jumps(blocks[s], levels[s], persistence(s), s)]
     return Pyramid(values, levels[1], _wander(levels), tuple(bursts + jumps))
 
@@ -73,7 +75,7 @@ def _block_medians(values: Floats, size: int) -> Floats:
     return medians(values[:whole].reshape(-1, size))
 
 
-def _bursts(values: Floats, levels: Level, scale: int) -> list[Candidate]:
+def _bursts(values: Floats, levels: Level, scale: int, *, fine: bool) -> list[Candidate]:
     """Stretches above the higher of their two sides, highest first."""
     z = np.nan_to_num((values - np.fmax(levels.left, levels.right)) / levels.upward, nan=0.0)
     z[np.isnan(levels.left)] = 0.0
@@ -82,6 +84,9 @@ def _bursts(values: Floats, levels: Level, scale: int) -> list[Candidate]:
     usual = median(z)  # below zero on a slope, where the higher side is the one before
     highest = MIN_HEIGHT if scale == 1 else MIN_BLOCK_HEIGHT
     bar = chance_height(_peaks(z - usual), highest - usual, MIN_COMPANION, CHANCE) + usual
+    if scale == 1 and fine:
+        dips = np.nan_to_num((np.fmin(levels.left, levels.right) - values) / levels.sigma, nan=0.0)
+        bar = min(bar, rare_height(_peaks(z), float(dips.max()), len(z)))
     stretches = _stretches(z, bar)
     return [Candidate(start * scale, stop * scale, scale, jump=False) for start, stop in stretches]
 

@@ -22,6 +22,8 @@ START = math.sqrt(2 / math.pi)  # hazard rate of a normal distribution at its mi
 FARTHEST = 1e100  # noise widths: squares of more leave the range of numbers
 TINY = float(np.finfo(np.float64).tiny)
 NORMAL, EXPONENTIAL = math.inf, 0.0
+FAR = 8.0  # noise widths; a point in millions even of noise with 10 degrees of freedom
+RARE, RAREST = 500, 3  # one point in so many, or so many points, may stand out by that much together
 # Degrees of freedom of the natures of noise, and how usual they are: half of all runs are normal or nearly so.
 NATURES = {NORMAL: 3.0, 10.0: 1.0, 5.0: 1.0, 3.0: 1.0, 2.0: 1.0, EXPONENTIAL: 1.0}
 
@@ -43,6 +45,20 @@ def chance_height(z: Floats, highest: float, lowest: float, chance: float) -> fl
     unlikely = _log_probability(np.minimum(peaks[: most + 1 + MOST_BELOW], FARTHEST), k) + np.log(k * (k + 1.0))
     least = int(np.argmin(unlikely))
     return float(peaks[least]) if unlikely[least] < math.log(chance) else np.inf
+
+
+def rare_height(peaks: Floats, deepest: float, n: int) -> float:
+    """The height down to which a few peaks of `n` points stand far out of fine noise, infinity where none does.
+
+    Fine noise is that of means over many samples, which have no heavy tail of their own: what stands FAR out is another
+    kind of sample, whatever the peaks below it look like. All from half of the highest on are told together. Where they
+    are more than one in RARE points, or the `deepest` dip reaches as far, that is the nature of the data.
+    """
+    highest = float(peaks.max(initial=0.0))
+    if highest < FAR or deepest > highest / 2:
+        return np.inf
+    together = peaks[peaks >= highest / 2]
+    return float(together.min()) if len(together) <= max(RAREST, n // RARE) else np.inf
 
 
 def _log_probability(peaks: Floats, k: Ints) -> Floats:
