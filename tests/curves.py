@@ -16,6 +16,11 @@ def healthy(n: int = 600, seed: int = 0, noise: str = "normal") -> Floats:
     return 2 + 6 * np.exp(-15 * t) - 0.4 * t + SIGMA * draw(rng, n, noise)
 
 
+def grad_norm(n: int = 600, seed: int = 13) -> Floats:
+    """A gradient norm around one with log-normal noise of width 0.2."""
+    return np.exp(0.2 * np.random.default_rng(seed).standard_normal(n))
+
+
 def draw(rng: np.random.Generator, n: int, noise: str) -> Floats:
     """Noise of unit scale and the given nature."""
     if noise == "normal":

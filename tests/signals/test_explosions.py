@@ -1,18 +1,17 @@
 from __future__ import annotations
 
 import numpy as np
+from curves import grad_norm
 from factories import make_signals
 
 from trainforensics.signals.explosions import explosions, loss_moved
 
 N = 600
-RNG = np.random.default_rng(13)
-LOSS = 2 + 0.05 * RNG.standard_normal(N)
-NORM = np.exp(0.2 * RNG.standard_normal(N))
+LOSS = 2 + 0.05 * np.random.default_rng(14).standard_normal(N)
 
 
 def test_an_explosion_tells_its_size() -> None:
-    norm = NORM.copy()
+    norm = grad_norm()
     norm[400:] *= 50
     (found,) = explosions(make_signals({"train_loss": LOSS, "grad_norm": norm}))
     assert found.lasting
@@ -30,7 +29,7 @@ def test_the_loss_that_moves_at_the_same_steps() -> None:
 
 
 def test_a_step_after_a_slow_drift_counts_from_the_level_before_it() -> None:
-    drifting = 0.5 * NORM * np.linspace(1, 3, N)
+    drifting = 0.5 * grad_norm() * np.linspace(1, 3, N)
     stepped = drifting.copy()
     stepped[400:] *= 5
     (found,) = explosions(make_signals({"train_loss": LOSS, "grad_norm": stepped}))

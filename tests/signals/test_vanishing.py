@@ -1,18 +1,17 @@
 from __future__ import annotations
 
 import numpy as np
+from curves import grad_norm
 from factories import make_signals
 
 from trainforensics.signals.vanishing import collapse
 
 N = 600
-RNG = np.random.default_rng(13)
-LOSS = 2 + 0.05 * RNG.standard_normal(N)
-NORM = np.exp(0.2 * RNG.standard_normal(N))
+LOSS = 2 + 0.05 * np.random.default_rng(14).standard_normal(N)
 
 
 def test_a_collapse_counts_only_beside_an_idle_loss() -> None:
-    norm = NORM.copy()
+    norm = grad_norm()
     norm[400:] = 1e-7
     found = collapse(make_signals({"train_loss": LOSS, "grad_norm": norm}))
     assert found is not None
@@ -23,7 +22,7 @@ def test_a_collapse_counts_only_beside_an_idle_loss() -> None:
 
 
 def test_a_norm_that_fades_while_nothing_is_learnt() -> None:
-    fading = 20 * NORM * 10.0 ** (-3 * np.minimum(np.arange(N) / 300, 1))
+    fading = 20 * grad_norm() * 10.0 ** (-3 * np.minimum(np.arange(N) / 300, 1))
     found = collapse(make_signals({"train_loss": LOSS, "grad_norm": fading}))
     assert found is not None
     assert 80 < found.first < 160

@@ -111,7 +111,7 @@ def _unskipped(signals: Signals, curve: Curve, first: Ints, last: Ints) -> Bools
         kept &= ~(short & ((first == 0) | late))
     if low_precision(signals):
         kept &= ~((first == 0) & short & (last < len(curve) - 1))
-        spaced = len(curve) > 0 and len(first) * 500 <= int(curve.step[-1]) - int(curve.step[0])
+        spaced = len(first) * 500 <= int(curve.step[-1]) - int(curve.step[0])
         if spaced and (scale is None or not scale.dynamic):
             kept &= last != first  # the scale is not logged: rare single steps are its back-offs
     return kept

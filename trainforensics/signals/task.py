@@ -10,7 +10,6 @@ from typing import Any
 from trainforensics.signals.curve import Curve
 from trainforensics.signals.run import Signals
 
-TOKEN_ROLES = ("tokens_seen", "tokens_per_sec")  # of them those whose names speak of tokens, not of samples
 TOKEN_WORDS = re.compile(r"ppl|perplexity|lm[ _]loss|bpb|wps|tok(?!2vec)")  # tok2vec is a layer
 VOCABULARY = (
     "vocab_size", "padded_vocab_size", "vocabulary_size", "n_vocab", "vocab",

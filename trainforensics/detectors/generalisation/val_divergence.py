@@ -83,7 +83,6 @@ META = Meta(
     ),
 )
 FEWEST = 3  # evaluations: the best and two worse ones
-LOG_TRAIN = "log the training loss as well: without it overfitting cannot be told from a failing run"
 
 
 def detect(signals: Signals, params: Params) -> Outcome:
