@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +30,7 @@ CONFIRMED = 0.5  # of an evaluated error: better by as much means learnt
 FEW_CODES, HALF = 3.0, 0.5  # codes still in use, and the share of those before
 NARROW = 0.2  # of the spread of features before
 SOLVED, UNSOLVED = 0.9999, 0.95  # of the best score: no sample wrong in a whole interval, and some at the start
+KNOWN, NEARLY = 10, 0.9  # points on either side of the first perfect score; of it, what none before reached
 UNLEARNT = 10.0  # times the solved loss, at the start
 
 _SCORE = re.compile(r"(^|[^a-z])(acc|accuracy)([^a-z]|$)")
@@ -201,18 +203,40 @@ def features_vanish(signals: Signals, loss: Curve) -> Vanished | None:
 def solved(signals: Signals, loss: Curve, low: float) -> int | None:
     """Index from which on the training loss stays below `low` while no training sample is wrong any more, both having
     been far from it at the start; None where that is not so, or no training accuracy is logged."""
-    for curve in signals.unmapped:
-        name = curve.name.lower()
-        if not _SCORE.search(name) or _EVALUATED.search(name) or len(loss) < 2 * FEWEST:
-            continue
-        score = at_steps(usable(curve), loss.step)
-        best = 100.0 if np.nanmax(score, initial=0.0) > 1 else 1.0
+    if len(loss) < 2 * FEWEST:
+        return None
+    for points, best in _training_scores(signals):
+        score = at_steps(points, loss.step)
         reached = (loss.value < low) & ~(score < SOLVED * best)
         first = int(np.flatnonzero(~reached)[-1]) + 1 if not reached.all() else 0
         unsolved = bool(np.any(score[:3] < UNSOLVED * best)) and float(loss.value[:3].max()) > UNLEARNT * low
         if unsolved and len(loss) - first >= FEWEST and np.isfinite(score[first:]).sum() >= FEWEST:
             return first
     return None
+
+
+def perfect_at_once(signals: Signals, loss: Curve) -> tuple[Fall, Curve, float] | None:
+    """Where a training accuracy that had settled below nine tenths is exactly one from a point on to the end of the
+    log, with that accuracy and its level before: learning passes what lies between. None where none does."""
+    for score, best in _training_scores(signals):
+        wrong = np.flatnonzero(score.value < best)
+        first = int(wrong[-1]) + 1 if len(wrong) else 0
+        before = score.value[max(first - KNOWN, 0) : first]
+        if len(score) - first < KNOWN or len(before) < KNOWN or before.max() > NEARLY * best:
+            continue
+        at = int(np.searchsorted(loss.step, score.step[first]))
+        if KNOWN <= at < len(loss):
+            return Fall(at, at, float(np.median(loss.value[at - KNOWN : at]))), score, float(np.median(before))
+    return None
+
+
+def _training_scores(signals: Signals) -> Iterator[tuple[Curve, float]]:
+    """Accuracies of training batches, usable points alone, and what is right in all of them: 1 or 100."""
+    for curve in signals.unmapped:
+        name = curve.name.lower()
+        if _SCORE.search(name) and not _EVALUATED.search(name):
+            points = usable(curve)
+            yield points, 100.0 if points.value.max(initial=0.0) > 1 else 1.0
 
 
 def warming_up(signals: Signals, step: int) -> bool:

@@ -164,3 +164,29 @@ def test_nothing_left_at_the_end_of_each_of_several_starts(gap: int, told: bool)
     steps = np.concatenate([start * (gap + 5) + np.array([0, 5]) for start in range(4)])
     loss = make_curve([7.0, 1e-5, 6.9, 2e-5, 11.0, 1e-6, 8.3, 0.0], step=steps)
     assert bool(findings(make_signals([loss]))) == told
+
+
+def contrasted(seed: int, first: int, way: int) -> list[Curve]:
+    """A contrastive loss and its accuracy in a batch of 64, which becomes perfect within `way` points from `first` on,
+    while the loss falls by a sixth."""
+    at, rng = np.arange(N), np.random.default_rng(seed)
+    told = np.clip((at - first + 1) / way, 0, 1)
+    accuracy = np.round(64 * ((0.6 + 0.05 * rng.standard_normal(N)) * (1 - told) + told)) / 64
+    loss = 1.3 + 2.8 * np.exp(-at / 40) - 0.2 * told + 0.03 * rng.standard_normal(N)
+    return [make_curve(loss), make_curve(accuracy, None, name="train/contrast_acc", series_id=1)]
+
+
+def test_an_accuracy_that_is_perfect_from_one_point_to_the_next_is_told_at_that_point() -> None:
+    for seed in range(5):
+        (finding,) = findings(make_signals(contrasted(seed, 180, 1)))
+        assert finding.onset_step == 181
+        assert "no sample wrong, from one point to the next" in finding.summary
+
+
+def test_an_accuracy_that_is_learnt_or_falls_back_is_none() -> None:
+    for seed in range(5):
+        assert not findings(make_signals(contrasted(seed, 180, 12)))
+        assert not findings(make_signals(contrasted(seed, 5, 1)))  # solved from the start
+        loss, accuracy = contrasted(seed, 180, 1)
+        back = np.where(np.arange(N) == 250, 0.9, accuracy.value)
+        assert not findings(make_signals([loss, make_curve(back, None, name="train/contrast_acc", series_id=1)]))

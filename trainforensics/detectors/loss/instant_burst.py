@@ -22,8 +22,9 @@ Evidence:
 
 False positives:
     Heavy-tailed noise: the bar is set by the run's own tail, so a run that jumps by chance all the time raises
-    nothing (in noise finer than 5 % of the level, points 8 widths out stand if they are fewer than one in 500), nor do batches of two kinds, where one in twenty stands above the others all along. Epoch stairs and
-    learning-rate drops: a point must stand above both of its sides. A part that joins the loss with its own size.
+    nothing (in noise finer than 5 % of the level, points 8 widths out stand if they are fewer than one in 500), nor do
+    batches of two kinds, where one in twenty stands above the others all along. Epoch stairs and learning-rate drops: a
+    point must stand above both of its sides. A part that joins the loss with its own size.
 
 Example:
     `loss 2.31 -> 6.92 at step 41200, 150 noise widths, grad norm x76 in the same step, back after 18 steps`

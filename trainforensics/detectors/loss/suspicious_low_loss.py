@@ -5,7 +5,8 @@ What it detects:
     nats for good; any loss that is down to a thousandth of its start in the first fifth of the first epoch. Any loss
     that had settled and then, without a change of the learning rate or a new epoch, collapses to a few percent of its
     level, or of which nothing is left from one point to the next. One that is solved, with no training sample wrong,
-    while the learning rate still warms up or in the first percents of the declared steps. A similarity at -1. And one
+    while the learning rate still warms up or in the first percents of the declared steps. An accuracy of training
+    that had settled below nine tenths and is exactly one from the next point to the end. A similarity at -1. And one
     that falls because its features do: the codes in use, or the spread of the representation, vanish with it.
 
 Why it matters:
@@ -44,6 +45,7 @@ from trainforensics.signals.collapse import (
     floor_reached,
     gone_at_once,
     lowest_similarity,
+    perfect_at_once,
     settled_fall,
     solved,
     warming_up,
@@ -92,6 +94,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
         or _alike(signals, loss, params["alike"])
         or _collapse(signals, loss, params["left"])
         or _solved_too_soon(signals, loss, params)
+        or _perfect_at_once(signals, loss)
         or _features_vanish(signals, loss)
         or _nothing_to_learn(signals, loss, params)
         or _gone_at_once(signals, loss, params["gone"])
@@ -151,6 +154,16 @@ def _solved_too_soon(signals: Signals, loss: Curve, params: Params) -> Finding |
     when = "while the learning rate still warms up" if warm else f"{step / (planned or step):.1%} of the planned steps"
     reason = f"no training sample wrong any more, {when}"
     return _finding(signals, loss, Fall(first, first, float(loss.value[0])), reason)
+
+
+def _perfect_at_once(signals: Signals, loss: Curve) -> Finding | None:
+    """A training accuracy of exactly one from one point to the next and to the end."""
+    found = perfect_at_once(signals, loss)
+    if found is None:
+        return None
+    fall, score, before = found
+    reason = f"as {score.name} went from {before:.3g} to no sample wrong, from one point to the next"
+    return _finding(signals, loss, fall, reason)
 
 
 def _nothing_to_learn(signals: Signals, loss: Curve, params: Params) -> Finding | None:
