@@ -209,7 +209,7 @@ def _ramp_onset(curve: Condensed, best: int, last: int) -> int:
     if slope <= 0:
         return out
     left = int(np.searchsorted(curve.step, step[0] - (risen[0] - low) / slope, side="right"))
-    return min(max(left, best + 1), out)
+    return min(max(left, best + 1), out, best + start + 1)
 
 
 def ramp(value: Floats) -> tuple[int, int, bool]:
