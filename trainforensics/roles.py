@@ -35,7 +35,9 @@ _WINDOW = re.compile(r"\s[(\[](?:last|past|over)\s\d+[^)\]]*[)\]]")  # "reward (
 _SPREAD = frozenset({"std", "stdev", "stddev"})
 _SPAN = re.compile(r"([a-z]*)[1-9]\d{1,3}")  # episodes that a reward is the mean of: "avg_reward_100"
 _POSSESSIVE = re.compile(r"(?<=\w)'s(?= )")  # "valid_1's auc"
-_HELD_OUT_NORM = re.compile(r"^(.*'s |(?:val|valid|validation|eval|test)[ _/])(l[12])$", re.IGNORECASE)  # an error, no layer
+_HELD_OUT_NORM = re.compile(
+    r"^(.*'s |(?:val|valid|validation|eval|test)[ _/])(l[12])$", re.IGNORECASE
+)  # an error, no layer
 _NORM_BARS = re.compile(r"\|{1,2}(\w+)\|{1,2}")
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+\d*|[A-Z]+\d*|\d+")
 _COMPONENT = re.compile(r"[^/.:|]+")

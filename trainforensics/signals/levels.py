@@ -112,7 +112,7 @@ def fall_for_good(value: Floats, times: float, least: float) -> int | None:
 def best_after(curve: Curve, step: int) -> bool:
     """Whether any evaluation after a step is better than all up to it; lower is better."""
     early = curve.step <= step
-    return early.all() or not early.any() or bool(curve.value[~early].min() < curve.value[early].min())
+    return bool(early.all() or not early.any() or curve.value[~early].min() < curve.value[early].min())
 
 
 def switches(loss: Curve, height: float, least: float, plain: float) -> tuple[list[int], float]:

@@ -11,9 +11,11 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from trainforensics.signals.curve import Curve, Floats
 from trainforensics.signals.departure import departure, knee
+from trainforensics.signals.evaluations import condense, usable
 from trainforensics.signals.excursions import excursions
 from trainforensics.signals.measure import Excursion
 from trainforensics.signals.noise import medians, robust_sigma
+from trainforensics.signals.rises import mann_kendall, sustained_rise
 from trainforensics.signals.run import Signals
 from trainforensics.signals.stretches import stretches
 from trainforensics.signals.trend import moving_median
@@ -73,6 +75,20 @@ def reward_fall(signals: Signals, share: float) -> Move | None:
         if len(curve) < FEW and (gone := _all_gone(curve, noise)) is not None:
             return gone
     return None
+
+
+def wanes(signals: Signals, p: float, z: float) -> Move | None:
+    """A reward that falls all along the log, however noisy: by the Mann-Kendall test of all its points, and by `z`
+    standard errors, slow wander included, since its best."""
+    curve = signals.curve("reward")
+    curve = usable(curve) if curve is not None else None
+    if curve is None or len(curve) < FEWEST_STUMBLE or _PREFERENCE.search(curve.name):
+        return None
+    points = condense(Curve(curve.series, curve.step, -curve.value, curve.time, curve.segment))
+    fall = sustained_rise(points)
+    if fall is None or fall.z < z or mann_kendall(points.value) > p:
+        return None
+    return Move(curve, int(points.index[fall.onset]), -fall.low, -fall.level, fall.z)
 
 
 def _bend(value: Floats, fall: Excursion, half: float) -> int:

@@ -13,7 +13,15 @@ from trainforensics.model import Evidence, Finding, Scope
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.curve import Floats, Ints
 from trainforensics.signals.evaluations import higher_is_better, level_up_to, point_noise, validation_curves
-from trainforensics.signals.jumps import last_apart, lone_peak, lone_summit, lost_for_one, outlying, spikes, worse_than_at_first
+from trainforensics.signals.jumps import (
+    last_apart,
+    lone_peak,
+    lone_summit,
+    lost_for_one,
+    outlying,
+    spikes,
+    worse_than_at_first,
+)
 
 FEWEST = 3  # evaluations that two series have in common
 FEWEST_SPIKES = 3

@@ -81,7 +81,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
     if _set_anew(points):
         return NotApplicable("the learning rate follows no schedule but is set anew from step to step", "")
     borders = [restart.step for restart in restarts(signals)]
-    leaping = wild(points) if not signals.has("reward") else None
+    leaping = wild(points)
     if leaping is not None:
         return Fired((finding(signals, points, leaping),))
     faults = [f for f in schedule_faults(points) if not _explained(signals, points, f, borders)]
