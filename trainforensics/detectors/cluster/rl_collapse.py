@@ -108,6 +108,11 @@ def detect(signals: Signals, params: Params) -> Outcome:
     wrecked = stumble(signals, params["lost"], params["kl_surge"])
     if wrecked is not None:
         return Fired((_stumbled(*wrecked),))
+    return _slowly(signals, params)
+
+
+def _slowly(signals: Signals, params: Params) -> Outcome:
+    """What happens to the reward alone: it is lost for a while, or falls all along."""
     lapsed = lapse(signals, params["lost"])
     if lapsed is not None:
         return Fired((_lapsed(*lapsed),))
