@@ -31,7 +31,7 @@ NAMES: dict[str | None, tuple[str, ...]] = {
         "Loss/val", "Loss_val/Loss", "eval_loss", "val/loss", "valid_loss", "validation/loss", "eval_wikitext_loss",
         "eval/wikipedia/loss", "eval/paloma/macro_loss", "metrics/eval/LanguageCrossEntropy", "loss/eval/total",
         "eval/c4_en-validation/CrossEntropyLoss", "val_loss_epoch", "val/loss_step", "Validation Loss", "Vali Loss",
-        "validation/epoch_loss", "loss_val", "validLoss", "valloss",
+        "validation/epoch_loss", "loss_val", "validLoss", "valloss", "val_L1", "test_l2",
     ),
     None: (
         "val_box_loss", "loss_cls", "loss_rpn_bbox", "policy_loss", "value_loss", "loss/value_loss",
@@ -80,7 +80,7 @@ NAMES: dict[str | None, tuple[str, ...]] = {
         "optim/update_ratio",
     ),
     "reward": (
-        "critic/rewards/mean", "rollout/ep_rew_mean", "train/reward", "rewards/margins",
+        "critic/rewards/mean", "rollout/ep_rew_mean", "train/reward", "rewards/margins", "win_rate",
     ),
     "activation_norm": (
         "actv_norm", "model/layers.11/act_norm",

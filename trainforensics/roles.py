@@ -35,7 +35,9 @@ _WINDOW = re.compile(r"\s[(\[](?:last|past|over)\s\d+[^)\]]*[)\]]")  # "reward (
 _SPREAD = frozenset({"std", "stdev", "stddev"})
 _SPAN = re.compile(r"([a-z]*)[1-9]\d{1,3}")  # episodes that a reward is the mean of: "avg_reward_100"
 _POSSESSIVE = re.compile(r"(?<=\w)'s(?= )")  # "valid_1's auc"
-_GBDT_NORM = re.compile(r"'s (l[12])$")  # LightGBM's errors of a regression
+_HELD_OUT_NORM = re.compile(
+    r"^(.*'s |(?:val|valid|validation|eval|test)[ _/])(l[12])$", re.IGNORECASE
+)  # an error, no layer
 _NORM_BARS = re.compile(r"\|{1,2}(\w+)\|{1,2}")
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+\d*|[A-Z]+\d*|\d+")
 _COMPONENT = re.compile(r"[^/.:|]+")
@@ -514,7 +516,7 @@ def _cut(name: str) -> list[_Token]:
     """The words of a name in lower case, each with its path component and its text as logged."""
     tokens: list[_Token] = []
     plain = _NORM_ORDER.sub(r"\1", _SUFFIX_UNIT.sub("", _UNIT.sub(" ", name))).replace(" - ", "/")
-    plain = _NORM_BARS.sub(r"\1 norm", _POSSESSIVE.sub("", _GBDT_NORM.sub(r" \1_loss", _WINDOW.sub("", plain))))
+    plain = _NORM_BARS.sub(r"\1 norm", _POSSESSIVE.sub("", _HELD_OUT_NORM.sub(r"\1\2_loss", _WINDOW.sub("", plain))))
     for index, part in enumerate(_COMPONENT.finditer(plain)):
         for found in _WORD.finditer(part[0]):
             word = found[0].lower()

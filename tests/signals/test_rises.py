@@ -55,8 +55,24 @@ def test_a_score_collapses_for_two_evaluations_or_halves_for_three() -> None:
 
 
 def test_a_rise_from_the_best_in_order_begins_after_it() -> None:
-    value = np.concatenate([np.linspace(3, 2, 6), 2 + 0.01 * np.arange(1, 4) ** 2, 2.1 + 0.1 * np.arange(1, 12)])
+    value = np.concatenate([np.linspace(3, 2, 6), 2 + 0.02 * np.arange(1, 4) ** 2, 2.2 + 0.1 * np.arange(1, 12)])
     points = condense(make_curve(value, "val_loss"))
     rise = sustained_rise(points)
     assert rise is not None
     assert first_in_order(points, rise) == 6
+
+
+def test_a_slow_even_rise_begins_where_its_ramp_does() -> None:
+    noise = 0.08 * np.random.default_rng(4).standard_normal(60)
+    value = np.concatenate([np.linspace(5, 3, 15), np.full(5, 3.0), np.linspace(3, 4, 40)]) + noise
+    rise = sustained_rise(condense(make_curve(value, "val_loss")))
+    assert rise is not None
+    assert 17 <= rise.onset <= 27
+
+
+def test_an_evaluation_as_good_as_the_best_is_not_where_a_rise_begins() -> None:
+    value = np.concatenate([np.linspace(3, 2, 6), [2.001, 2.1, 2.2], 2.3 + 0.1 * np.arange(1, 12)])
+    points = condense(make_curve(value, "val_loss"))
+    rise = sustained_rise(points)
+    assert rise is not None
+    assert first_in_order(points, rise) == 7

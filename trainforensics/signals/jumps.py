@@ -134,6 +134,23 @@ def outlying(curve: Curve, gap: float, size: float, most: int = 2) -> Ints:
     return np.empty(0, np.int64)
 
 
+def lone_summit(curve: Curve, gap: float, size: float) -> Ints:
+    """Position of the one evaluation of a positive curve whose height is `gap` times any other's, and any dip's depth.
+
+    Told as a reader sees it: by the values, and three quarters as clearly by their logarithms, in which alone what a
+    curve that falls over decades does at its end counts. `size` and noise as for `outlying`.
+    """
+    if not len(curve) or curve.value.min() <= 0:
+        return np.empty(0, np.int64)
+    plain, shown = _above(curve.value), np.log(curve.value)
+    height, top = _above(shown), int(np.argmax(plain))
+    others = np.delete(height, top)
+    alone = plain[top] >= gap * float(np.delete(plain, top).max())
+    alone = alone and height[top] >= max(0.75 * gap * float(others.max()), -gap * float(others.min()))
+    alone = alone and height[top] >= max(math.log1p(size), 6 * point_noise(np.delete(shown, top)))
+    return np.array([top]) if alone else np.empty(0, np.int64)
+
+
 def spikes(curve: Curve, size: float, fewest: int) -> Ints:
     """Positions of `fewest` or more evaluations of a positive curve that stand alone above calm ones, after its start.
 
@@ -153,13 +170,17 @@ def spikes(curve: Curve, size: float, fewest: int) -> Ints:
 def _heights(curve: Curve) -> tuple[Floats, Floats, bool]:
     """The evaluations (in logarithms where all are positive), their heights above the median of five, and whether they
     are positive; the first three have none."""
-    value, n = curve.value, len(curve)
-    positive = bool(np.all(value > 0))
-    shown = np.log(value) if positive else value
+    positive = bool(np.all(curve.value > 0))
+    shown = np.log(curve.value) if positive else curve.value
+    return shown, _above(shown), positive
+
+
+def _above(value: Floats) -> Floats:
+    n = len(value)
     first = np.maximum(0, np.minimum(np.arange(n) - 2, n - 5))
-    height = shown - medians_of(shown, first, np.minimum(first + 5, n))
+    height = value - medians_of(value, first, np.minimum(first + 5, n))
     height[: min(3, n)] = 0.0
-    return shown, height, positive
+    return height
 
 
 def swings(curve: Curve, factor: float, as_bad: float) -> tuple[int, float, float] | None:

@@ -20,6 +20,7 @@ from trainforensics.signals.steps import SIDE, kept_up, lasting_steps, other_mov
 BLOCKS = (400, 100, 40)  # block medians per run: short blocks for sharp steps, long ones for small steps
 STARTING = 0.2  # of the blocks: start-up may do anything
 FIRST_STEPS = 0.1  # the same for steps from point to point, which are told from a steep start
+STARTING_OF, FEWEST_MOVES = 5, 6  # first part of an epoch log; moves after it that show how far the loss goes
 BLOCK_SIDE = 3  # points: the shortest block whose level is known
 EVALUATIONS = 5  # either side of a change
 NORMS = 16  # points of the gradient norm that tell its level
@@ -95,6 +96,23 @@ def steps_up(loss: Curve, kept: float, clear: float) -> list[int]:
     ups = [at for at in lasting_steps(value) if at >= FIRST_STEPS * len(value) and kept_up(value, at, kept)]
     least = clear * other_moves(value, ups, 0.98)
     return [at for at in ups if value[at] - value[at - 1] > least]
+
+
+def fall_for_good(value: Floats, times: float, least: float) -> int | None:
+    """The first value that falls by `times` the largest move before it, the first fifth aside, and by a share `least`,
+    half of which at least is kept by all that follow; two at least do."""
+    moves = np.diff(value)
+    for at in range(len(value) // STARTING_OF + FEWEST_MOVES, len(value) - 2):
+        fall, usual = -float(moves[at - 1]), float(np.abs(moves[len(value) // STARTING_OF : at - 1]).max())
+        if fall > max(times * usual, least * abs(float(value[at - 1]))) and value[at:].max() < value[at - 1] - fall / 2:
+            return at
+    return None
+
+
+def best_after(curve: Curve, step: int) -> bool:
+    """Whether any evaluation after a step is better than all up to it; lower is better."""
+    early = curve.step <= step
+    return bool(early.all() or not early.any() or curve.value[~early].min() < curve.value[early].min())
 
 
 def switches(loss: Curve, height: float, least: float, plain: float) -> tuple[list[int], float]:

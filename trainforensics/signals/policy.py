@@ -11,9 +11,11 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from trainforensics.signals.curve import Curve, Floats
 from trainforensics.signals.departure import departure, knee
+from trainforensics.signals.evaluations import TINY, condense, usable
 from trainforensics.signals.excursions import excursions
 from trainforensics.signals.measure import Excursion
 from trainforensics.signals.noise import medians, robust_sigma
+from trainforensics.signals.rises import mann_kendall, sustained_rise
 from trainforensics.signals.run import Signals
 from trainforensics.signals.stretches import stretches
 from trainforensics.signals.trend import moving_median
@@ -73,6 +75,29 @@ def reward_fall(signals: Signals, share: float) -> Move | None:
         if len(curve) < FEW and (gone := _all_gone(curve, noise)) is not None:
             return gone
     return None
+
+
+def wanes(signals: Signals, p: float, z: float) -> Move | None:
+    """A reward that falls all along the log, however noisy: by the Mann-Kendall test of points so far apart that what
+    is left beside a straight line does not tie them, and by `z` standard errors, slow wander included, since its best.
+    """
+    curve = signals.curve("reward")
+    curve = usable(curve) if curve is not None else None
+    if curve is None or len(curve) < FEWEST_STUMBLE or _PREFERENCE.search(curve.name):
+        return None
+    points = condense(Curve(curve.series, curve.step, -curve.value, curve.time, curve.segment))
+    fall = sustained_rise(points)
+    if fall is None or fall.z < z or mann_kendall(points.value[:: _tied(points.value)]) > p:
+        return None
+    return Move(curve, int(points.index[fall.onset]), -fall.low, -fall.level, fall.z)
+
+
+def _tied(value: Floats) -> int:
+    """How many neighbouring points tell no more than one, by how alike they lie beside a straight line."""
+    at = np.arange(len(value)) - (len(value) - 1) / 2
+    left = value - value.mean() - at * float(at @ value) / float(at @ at)
+    alike = float(np.clip(left[1:] @ left[:-1] / max(float(left @ left), TINY), 0, 0.99))
+    return max(1, round((1 + alike) / (1 - alike)))
 
 
 def _bend(value: Floats, fall: Excursion, half: float) -> int:

@@ -25,6 +25,7 @@ BEGUN = 4.0  # noise widths above the lowest level at which a ramp finds a rise 
 AT_ONCE = 0.25  # of the evaluations since the minimum: a rise within less has no slope to follow back
 UP = 0.05  # of the level: a small validation set repeats within less
 DONE = 0.9  # of a rise that is made at once: what it made before are crumbs
+CRUMB = 0.01  # of a rise, within which an evaluation is as good as the best
 ESTABLISHED, LEAST_ESTABLISHED = 8, 3  # evaluations whose median is the level that a score has reached
 COLLAPSED = ((0.125, 2), (0.5, 3))  # share of it that is kept, for evaluations: no noise of a score is as wide
 LATEST = 3  # evaluations that are an end at least
@@ -174,6 +175,8 @@ def first_in_order(curve: Condensed, rise: Rise) -> int:
     while first - 1 > rise.best and value[first - 1] < value[first]:
         first -= 1
     from_best = first == rise.best + 1 and value[rise.best] < value[first]
+    while from_best and first < rise.onset and value[first] - value[rise.best] <= CRUMB * (rise.level - rise.low):
+        first += 1
     return first if from_best or len(curve) < FEW else rise.onset
 
 
@@ -209,7 +212,7 @@ def _ramp_onset(curve: Condensed, best: int, last: int) -> int:
     if slope <= 0:
         return out
     left = int(np.searchsorted(curve.step, step[0] - (risen[0] - low) / slope, side="right"))
-    return min(max(left, best + 1), out)
+    return min(max(left, best + 1), out, best + start + 1)
 
 
 def ramp(value: Floats) -> tuple[int, int, bool]:

@@ -9,6 +9,7 @@ them for those who know that. What is a fault beside a declared schedule is in `
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -43,6 +44,8 @@ MANY_WAVES = 16  # half as many as an epoch has batches, where a cosine of one s
 FEWEST_PHASES = 4  # distinct values of a wave; fewer are settings in turn
 WAVE_POINTS = 4096  # points that a wave is fitted to
 WAVE_FIT = 1e-3  # of the variance that a cosine may leave; a triangle leaves 1.4 % to its first harmonic
+LEAP = 2.0  # factor of one move, which a schedule makes now and then
+DECADE = math.log(10)
 HUGE = 1e100  # no rate: what goes beyond is left out
 MANY = 5  # upward moves beyond which the series is no single schedule (groups logged in turn)
 
@@ -56,7 +59,7 @@ class ScheduleFault:
 
     what: Literal[
         "zero", "negative", "climb", "reset", "jump", "anew", "back", "again", "drop", "short", "cuts", "spent",
-        "swings", "stands",
+        "swings", "stands", "wild",
     ]  # fmt: skip
     onset: int
     end: int
@@ -79,6 +82,24 @@ def schedule_faults(curve: Curve) -> tuple[ScheduleFault, ...]:
     late = _climb(rate, warm)
     rest = late or _anew(rate) or _ups(rate, warm)
     return tuple(sorted((*zero, *rest), key=lambda fault: fault.onset))
+
+
+def wild(curve: Curve) -> ScheduleFault | None:
+    """A rate that leaps up and down over decades from point to point, to lows that have nothing in common: no cycle.
+
+    Groups that are logged in turn leap as well, but each comes back to where it was.
+    """
+    rate = curve.value[curve.finite]
+    if len(rate) < FEWEST or rate.min() <= 0:
+        return None
+    shown = np.log(rate)
+    moves = np.diff(shown)
+    leaps = np.abs(moves) > math.log(LEAP)
+    lows = np.diff(shown[1:-1][(moves[:-1] < 0) & (moves[1:] > 0)])
+    if np.mean(leaps) <= 0.5 or np.ptp(shown) < 2 * DECADE or len(lows) < 2 or np.median(np.abs(lows)) < DECADE:
+        return None
+    first = int(np.argmax(leaps))
+    return ScheduleFault("wild", first + 1, len(rate) - 1, float(rate.max()), float(rate.min()))
 
 
 def spent(curve: Curve) -> ScheduleFault | None:

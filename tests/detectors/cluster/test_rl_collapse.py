@@ -218,3 +218,10 @@ def test_a_reward_that_is_learnt_lost_and_learnt_again() -> None:
     found = one(judge({"reward": reward}))
     assert found.recovery == "recovered"
     assert abs((found.onset_step or 0) - 92) <= 3
+
+
+def test_a_reward_that_falls_all_along_however_noisy() -> None:
+    noise = 0.04 * np.random.default_rng(3).standard_normal(24)
+    found = one(judge({"reward": 0.5 - 0.2 * np.linspace(0, 1, 24) + noise}))
+    assert found.role == "reward"
+    assert isinstance(judge({"reward": 0.5 + noise}), Clear)

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from factories import make_curve, make_signals
 from numpy.typing import NDArray
 
 from trainforensics.detectors.data import data_shift
-from trainforensics.model import Finding, Fired
+from trainforensics.model import Axis, Finding, Fired
 from trainforensics.signals import Curve, Signals
 
 PARAMS = {p.name: p.default for p in data_shift.META.params}
@@ -174,3 +176,20 @@ def test_a_fall_across_a_gap_of_rows_is_time_that_passed() -> None:
     for step, told in ((15 * np.arange(1, 65), 1), (np.append(np.arange(1, 26), 25 * np.arange(2, 41)), 0)):
         epoch = make_curve(step / 1001, "epoch", step=step, series_id=2)
         assert len(findings(make_signals([make_curve(value, step=step), flat, epoch]))) == told
+
+
+def epochs(*curves: Curve) -> Signals:
+    return replace(make_signals(curves), axis=Axis("epoch", "epoch"))
+
+
+def test_an_epoch_mean_that_falls_at_once_while_no_evaluation_gains() -> None:
+    loss, score = fall(30, 0.002) / 4, 0.8 - 0.1 * np.exp(-np.arange(30))
+    score += 0.03 * np.sin(np.arange(30.0))
+    loss[22:] -= 0.12
+    rate = make_curve(np.full(30, 1e-4), "learning_rate", series_id=3)
+    found = findings(epochs(make_curve(loss), make_curve(score, "val_metric", name="dice", series_id=2), rate))
+    assert [finding.onset_step for finding in found] == [23]
+    cut = make_curve(np.where(np.arange(30) < 22, 1e-4, 1e-5), "learning_rate", series_id=3)
+    assert not findings(epochs(make_curve(loss), make_curve(score, "val_metric", name="dice", series_id=2), cut))
+    score[22:] += 0.1
+    assert not findings(epochs(make_curve(loss), make_curve(score, "val_metric", name="dice", series_id=2), rate))

@@ -210,3 +210,13 @@ def test_a_setback_that_is_made_up_for_is_none(after: tuple[float, ...], told: b
     train = np.array([0.44, 0.31, 0.24, 0.18, 0.15, 0.15, 0.1, 0.095, 0.088, 0.081, 0.074, 0.072])
     signals = make_signals([validation(value), make_curve(train, "train_loss", step=EVERY * np.arange(1, 13))])
     assert bool(findings(signals)) is told
+
+
+def test_a_peak_twice_as_high_as_all_others_in_an_unsteady_set() -> None:
+    value = fall(60, 0.08)
+    value[[20, 30]] += 0.8
+    value[40] *= 1.9
+    signals = make_signals([validation(value), training(60)])
+    assert [finding.onset_step for finding in findings(signals)] == [EVERY * 41]
+    value[50] /= 1.7  # a set that is as far below at times is a small one
+    assert not findings(make_signals([validation(value), training(60)]))

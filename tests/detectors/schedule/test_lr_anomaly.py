@@ -349,3 +349,13 @@ def test_a_rate_that_follows_a_measured_kl_is_no_schedule() -> None:
     adaptive = 1e-3 * np.exp(0.5 * rng.standard_normal(400))
     signals = make_signals([rate(adaptive), make_curve(quiet_loss(), series_id=7)])
     assert isinstance(lr_anomaly.detect(signals, PARAMS), NotApplicable)
+
+
+def test_a_rate_that_leaps_over_decades_follows_no_schedule() -> None:
+    leaping = np.exp(np.random.default_rng(1).uniform(np.log(3e-7), np.log(2e-4), 16))
+    found = findings(rate(leaping), unit="epoch")
+    assert [finding.onset_step for finding in found] == [3]
+    cycle = np.tile(1e-3 * np.array([1.0, 0.5, 0.1, 1e-3]), 8)
+    assert not findings(rate(cycle), unit="epoch")
+    groups = np.ravel(np.outer(np.geomspace(1e-3, 1e-6, 16), [1.0, 0.05]))  # logged in turn
+    assert not findings(rate(groups), unit="epoch")

@@ -4,7 +4,8 @@ What it detects:
     A reward that loses most of what it had gained and does not come back; a KL to the reference or the old policy that
     surges many times over and stays, or an entropy that falls to nothing, while the reward does not improve. One update
     with a KL far beyond all before at which the reward loses as much, even where it comes back. Advantages that are all
-    but gone at once and for good, and a reward below its best that is the same for every sample to the end.
+    but gone at once and for good, and a reward below its best that is the same for every sample to the end. A reward
+    that falls all along the log.
 
 Why it matters:
     The policy has left the region where its reward means something. More steps do not bring it back; an earlier
@@ -26,12 +27,14 @@ Parameters:
     lost: share of the gained reward that is lost.
     kl_surge: factor of KL.
     entropy_left: share of the entropy that remains after a sudden fall. entropy_gone: after a slow one.
+    wane_p, wane_z: how clearly a reward falls all along.
     follows: share of the log within which one move belongs to the other.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 
@@ -52,6 +55,7 @@ from trainforensics.signals.policy import (
     reward_fall,
     rises,
     stumble,
+    wanes,
 )
 
 _ANSWERS = re.compile(r"response|completion|answer|generat", re.IGNORECASE)
@@ -66,6 +70,8 @@ META = Meta(
         Param("kl_surge", 10.0, "adaptive penalties hold KL within a factor of 2 of its target"),
         Param("entropy_left", 0.25, "a policy that learns keeps some of its entropy"),
         Param("entropy_gone", 0.1, "the same for a slow fall: nothing is left to explore with"),
+        Param("wane_p", 1e-4, "Mann-Kendall level of a reward that falls all along; what learns nothing stays"),
+        Param("wane_z", 2.0, "and standard errors; as for val-divergence where the trend is beyond doubt"),
         Param("follows", 0.2, "the reward answers to a moved policy within tens of updates"),
     ),
 )
@@ -102,8 +108,18 @@ def detect(signals: Signals, params: Params) -> Outcome:
     wrecked = stumble(signals, params["lost"], params["kl_surge"])
     if wrecked is not None:
         return Fired((_stumbled(*wrecked),))
+    return _slowly(signals, params)
+
+
+def _slowly(signals: Signals, params: Params) -> Outcome:
+    """What happens to the reward alone: it is lost for a while, or falls all along."""
     lapsed = lapse(signals, params["lost"])
-    return Fired((_lapsed(*lapsed),)) if lapsed else Clear()
+    if lapsed is not None:
+        return Fired((_lapsed(*lapsed),))
+    waning = wanes(signals, params["wane_p"], params["wane_z"])
+    if waning is None:
+        return Clear()
+    return Fired((replace(_finding(signals, {"reward": waning}), severity="medium", confidence=0.6),))
 
 
 def _broke_away(moves: dict[str, Move], params: Params) -> dict[str, Move]:

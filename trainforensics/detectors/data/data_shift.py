@@ -4,8 +4,9 @@ What it detects:
     A lasting step of a data series (sequence length, padding, share of a source as logged or as the batch manifest has
     it), or a source that is gone for good, at which the level of the training loss or of the gradient norm changes as
     well; or a level change of the training loss alone that validation does not share, once or over and over, as where
-    unshuffled sources follow each other. A change of the logged source or stage, or one announced in the configuration,
-    is reported as low.
+    unshuffled sources follow each other; or an epoch's mean that falls at once by twice all it ever moved, for good,
+    with no evaluation better than before. A change of the logged source or stage, or one announced in the
+    configuration, is reported as low.
 
 Why it matters:
     The loss before and after measures different data: a lower level is no progress and a higher one no instability.
@@ -34,7 +35,7 @@ from dataclasses import replace
 import numpy as np
 
 from trainforensics.detectors.base import Meta, Param, Params, change_at
-from trainforensics.detectors.data.loss_levels import blocks, stepped_up, training_alone
+from trainforensics.detectors.data.loss_levels import blocks, fell_at_once, stepped_up, training_alone
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, Outcome
 from trainforensics.signals import Curve, Signals
@@ -66,6 +67,7 @@ META = Meta(
         ),
         Param("clear", 2.0, "times the 98th percentile of all other moves from point to point: noise has no such gap"),
         Param("plain", 4.0, "the same for the usual switch, times the 90th percentile"),
+        Param("fall", 2.0, "times the largest move before it: an epoch's mean that falls so far is of something else"),
         Param("rate", 0.2, "change of the learning rate across the step that makes it the schedule's"),
     ),
 )
@@ -81,7 +83,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
     if loss is None or len(loss) < 20:
         return Clear()
     found = [*_source_changes(signals, loss, params), *_data_steps(signals, loss, params)]
-    for seek in (training_alone, stepped_up, blocks):
+    for seek in (training_alone, stepped_up, blocks, fell_at_once):
         if not found and (alone := seek(signals, loss, params)) is not None:
             found.append(alone)
     planned = any(signals.config.get(key) for key in ANNOUNCING)

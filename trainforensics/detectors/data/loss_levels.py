@@ -11,11 +11,13 @@ from trainforensics.detectors.base import Params, change_at
 from trainforensics.kinds import KINDS
 from trainforensics.model import Evidence, Finding
 from trainforensics.signals import Curve, Signals
-from trainforensics.signals.evaluations import validation_curves
+from trainforensics.signals.evaluations import oriented, validation_curves
 from trainforensics.signals.levels import (
     LevelChange,
+    best_after,
     comes_back,
     explained,
+    fall_for_good,
     goes_on,
     level_change,
     levels_at,
@@ -86,6 +88,30 @@ def stepped_up(signals: Signals, loss: Curve, params: Params) -> Finding | None:
     summary = f"{loss.name} steps {levels} and stays{times}; validation does not follow"
     finding = change_at(KIND, loss, step, int(loss.step[ups[0] - 1]), 0.6, summary, rows)
     return replace(finding, occurrences=tuple(loss.step[ups].tolist()))
+
+
+def fell_at_once(signals: Signals, loss: Curve, params: Params) -> Finding | None:
+    """One fall from epoch to epoch by far more than the loss ever moved, for good, from which no evaluation gains.
+
+    A learning rate that is not logged may have been cut there, which makes falls three times as large.
+    """
+    curves = [c for role in ("val_loss", "val_metric") for c in validation_curves(signals, role) if len(c) >= 8]
+    at = fall_for_good(loss.value, params["fall"] * (1 if signals.has("learning_rate") else 3), params["block"])
+    if at is None or not curves or signals.axis.unit != "epoch" or rewarded(signals):
+        return None
+    first, step = int(loss.step[at - 1]), int(loss.step[at])
+    if any(best_after(oriented(curve), first) for curve in curves):
+        return None
+    if explained(signals, loss, first, step, falls=False, rate=params["rate"]):
+        return None
+    before, after = float(loss.value[at - 1]), float(loss.value[at])
+    text = f"falls from {before:.4g} to {after:.4g} from one epoch to the next"
+    rows = (
+        Evidence(loss.name, step, after, before, f"training loss {text}"),
+        Evidence(curves[0].name, step, None, None, "no evaluation from there on is better than the best before"),
+    )
+    summary = f"{loss.name} {text}, at {step}, more than it ever moved, and stays; no evaluation gains from it"
+    return change_at(KIND, loss, step, first, 0.6, summary, rows)
 
 
 def blocks(signals: Signals, loss: Curve, params: Params) -> Finding | None:

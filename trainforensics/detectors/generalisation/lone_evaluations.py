@@ -13,7 +13,15 @@ from trainforensics.model import Evidence, Finding, Scope
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.curve import Floats, Ints
 from trainforensics.signals.evaluations import higher_is_better, level_up_to, point_noise, validation_curves
-from trainforensics.signals.jumps import last_apart, lone_peak, lost_for_one, outlying, spikes, worse_than_at_first
+from trainforensics.signals.jumps import (
+    last_apart,
+    lone_peak,
+    lone_summit,
+    lost_for_one,
+    outlying,
+    spikes,
+    worse_than_at_first,
+)
 
 FEWEST = 3  # evaluations that two series have in common
 FEWEST_SPIKES = 3
@@ -55,7 +63,7 @@ def _far_above(curve: Curve, train: Curve | None, params: Params) -> _Found | No
     if len(curve) < params["lone_points"]:
         return None
     at = outlying(curve, params["lone"], params["lone_size"])
-    at = at if len(at) else outlying(curve, params["calm"], params["calm_size"])
+    at = at if len(at) else lone_summit(curve, params["lone"], params["calm_size"])
     at = at if len(at) else spikes(curve, params["spike"], FEWEST_SPIKES)
     if not len(at) or not _quiet(train, curve, at, params):
         return None

@@ -2,10 +2,11 @@
 
 What it detects:
     One step in the validation loss (or, where no loss is logged, a validation metric), up or down, that is done between
-    two neighbouring evaluations, stays, and has no counterpart in the training loss. Or single evaluations that
-    stand far above: one or two above all others, or three and more above calm ones; that are worse than the first one
-    of the run in a loss and a score; a last one that lies apart in two series; a score that is lost for once. Or
-    quantised or averaged weights that evaluate far worse, after training, than those that were trained.
+    two neighbouring evaluations, stays, and has no counterpart in the training loss. Or single evaluations that stand
+    far above: one or two above all others, one twice as far as any other, or three and more above calm ones; that are
+    worse than the first one of the run in a loss and a score; a last one that lies apart in two series; a score that is
+    lost for once. Or quantised or averaged weights that evaluate far worse, after training, than those that were
+    trained.
 
 Why it matters:
     Models do not change like that; evaluations do. A new evaluation set, tokeniser, prompt or preprocessing makes
@@ -17,9 +18,9 @@ Evidence:
 
 False positives:
     A part of a loss may be noisy: its single evaluations count only where no whole is evaluated. Learning-rate steps,
-    restarts and data switches move training too. A noisy set is noisy throughout, not calm between outliers. The steep
-    start of a curve is compared with its own neighbouring steps, and before a step for the better something must have
-    been learnt: else learning sets in there.
+    restarts and data switches move training too. A noisy set is noisy throughout, not calm between outliers, and has
+    dips as deep as its peaks are high. The steep start of a curve is compared with its own neighbouring steps, and
+    before a step for the better something must have been learnt: else learning sets in there.
 
 Example:
     Validation loss 2.12 at step 550 and 2.64 at 600, training loss 2.09 throughout.
@@ -76,8 +77,7 @@ META = Meta(
         Param("begun", 0.25, "of a step for the better: what was learnt before it; else learning begins there"),
         Param("lone", 2.0, "times the next highest evaluation above its neighbours; tails do not leave such gaps"),
         Param("lone_size", 1.5, "height of a lone evaluation against the level; smaller ones may be a noisy set"),
-        Param("calm", 4.0, "the same for one half as high: twice as far above all others, in a calm set"),
-        Param("calm_size", 0.5, "of the level; a smaller one changes no decision"),
+        Param("calm_size", 0.5, "the same where no dip is half as deep; a smaller one changes no decision"),
         Param("spike", 2.0, "height against the level of three or more evaluations that stand alone; trebled"),
         Param("lone_points", 12.0, "evaluations that show how high they ordinarily stand out"),
         Param("worse", 0.25, "height above those around of a loss that is worse than at the first evaluation"),

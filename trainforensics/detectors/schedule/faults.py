@@ -68,6 +68,8 @@ def _course(signals: Signals, points: Curve, fault: ScheduleFault) -> str:
         + _by_epochs(signals, fault),
         "swings": f"swings between {fault.before:.3g} and {fault.after:.3g} as a cosine, from step {onset} on up again "
         "and again, as if planned in epochs and stepped with every batch",
+        "wild": f"leaps up and down between {fault.after:.3g} and {fault.before:.3g} from point to point from step "
+        f"{onset} on: no schedule does",
         "stands": f"stands still at {fault.after:.4g} from step {onset} on, in the middle of its decay",
         "jump": f"jumps from {fault.before:.3g} to {fault.after:.3g} at step {onset}",
     }[fault.what]

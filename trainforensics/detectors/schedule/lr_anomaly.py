@@ -7,7 +7,7 @@ What it detects:
     back up, or that comes again and again; one fall at once where a smooth decay is declared; a declared warm-up that
     is cut, or never seen; cuts at even distances down to next to nothing while the loss was improving before each of
     them; a decay that is over long before the log is, or a cosine that swings up and down all along: schedules planned
-    in epochs that are stepped with every batch.
+    in epochs that are stepped with every batch. A rate that leaps up and down over decades from point to point.
 
 Why it matters:
     Where the schedule is wrong, whatever the loss does next is its effect. Where the loss does nothing, the run is
@@ -54,6 +54,7 @@ from trainforensics.signals.schedule import (
     schedule_faults,
     spent,
     swings,
+    wild,
 )
 
 META = Meta(
@@ -80,6 +81,9 @@ def detect(signals: Signals, params: Params) -> Outcome:
     if _set_anew(points):
         return NotApplicable("the learning rate follows no schedule but is set anew from step to step", "")
     borders = [restart.step for restart in restarts(signals)]
+    leaping = wild(points)
+    if leaping is not None:
+        return Fired((finding(signals, points, leaping),))
     faults = [f for f in schedule_faults(points) if not _explained(signals, points, f, borders)]
     if not faults:
         judges = (
