@@ -161,3 +161,16 @@ def test_a_bar_that_goes_on_under_a_heading_is_the_trainings() -> None:
     found = [*reader.block("\n".join(lines), 1), *reader.end()]
     steps = [part.step.tolist() for part in found if isinstance(part, Points)]
     assert steps == 2 * [list(range(1, 21))]
+
+
+def test_a_trainers_dictionary_under_a_heading_and_a_bar_is_read_once(tmp_path: Path) -> None:
+    """Put under the heading again and again it would never end."""
+    bar = "  8%|####      | {n}/2515 [46:16<9:01:34, 14.04s/it]***** Running Evaluation *****"
+    rows = [f"{{'loss': {3.5 - 0.01 * i:.4f}, 'learning_rate': 1e-05, 'epoch': {0.004 * i:.2f}}}" for i in range(1, 41)]
+    result = "{{'eval_loss': {loss}, 'eval_runtime': 38.6124, 'eval_samples_per_second': 42.059, 'epoch': {epoch}}}"
+    told = ["  Num examples = 1624", "  Batch size = 8"]
+    text = "\n".join([
+        *rows[:20], bar.format(n=200), *told, result.format(loss=0.7646, epoch=0.08),
+        *rows[20:], bar.format(n=400), *told, result.format(loss=0.5908, epoch=0.16),
+    ])  # fmt: skip
+    assert read_text(tmp_path, text + "\n").series["eval_loss"].numbers.tolist() == [0.7646, 0.5908]

@@ -42,6 +42,7 @@ _SKIPS = re.compile(r"\bWARN(?:ING)?\b.{0,120}\bskip(?:s|ped|ping)?\b.{0,20}\b(?
 _CONTINUED = re.compile(r"Continuing training from global step (\d+)")
 _LONGEST_IDLE = 400
 _MOST_UNKNOWN = 20_000
+_MOST_REWORDED = 8  # times in a row that a line is read as another one that is no shorter
 _NUMBERS = re.compile(r"\d+")
 _PERCENT = re.compile(r"\d{1,3}$")
 # What a trainer says as it stops, instead of the row that would have held it: TensorFlow's hook, Keras, DETR.
@@ -178,8 +179,11 @@ class Reader:
                 self.clock.declared(step, shape.step_name)
 
     def _line(self, line: str, number: int) -> None:
-        while line and not line.isspace():
-            line = self._begin(line, number)
+        reworded = 0
+        while line and not line.isspace() and reworded < _MOST_REWORDED:
+            rest = self._begin(line, number)
+            reworded = reworded + 1 if len(rest) >= len(line) else 0
+            line = rest
         if self._known.front and self.clock.epoch is not None:
             self._known.mind_epochs()
 

@@ -19,6 +19,7 @@ _COUNT = re.compile(r"\b(?:epoch|step|iter(?:ation)?)\W*\d+(?:\s*/\s*\d+)?", re.
 _DIGIT = re.compile(r"\d")
 _LONGEST, _MOST_WORDS = 120, 7
 _MARKS = " \t|>*#+-"
+_HEADED = "val: "
 
 
 def heading(line: str) -> bool | None:
@@ -35,7 +36,7 @@ def heading(line: str) -> bool | None:
 
 
 def under_evaluation(line: str) -> str:
-    """A line as it reads with the heading of an evaluation before it."""
+    """A line as it reads with the heading of an evaluation before it, which is put there once."""
     end = prefix_of(line).end
-    lead = f"{line[:end]} " if end and line[:end].strip(_MARKS) else ""
-    return f"{lead}val: {line[end:].lstrip(_MARKS)}"
+    lead, said = (f"{line[:end]} " if end and line[:end].strip(_MARKS) else ""), line[end:].lstrip(_MARKS)
+    return line if said.startswith(_HEADED) else f"{lead}{_HEADED}{said}"
