@@ -346,6 +346,7 @@ class Reader:
             self._repeated = False
             return
         shape = self._known.of_pass(shape, groups)
+        self._mind_batches(shape, groups)
         step = (self.clock.step or 0) if shape.follows else self._step(shape, groups, line)
         if shape.counted:
             self._evaluating = shape.validation and (self._evaluating or not shape.values)
@@ -376,6 +377,16 @@ class Reader:
         if begun is not None and begun < self._done and not self._progress.is_drawn:
             self.clock.begun_anew()
         self._done = None
+
+    def _mind_batches(self, shape: Shape, groups: tuple[str | None, ...]) -> None:
+        """Decide by its first row behind one of the training whose iterations an evaluation without an epoch counts."""
+        if not (shape.validation and shape.inner) or shape.epoch or shape.batches:
+            return
+        count, total = (count_of(groups[group - 1]) for group in (shape.inner, shape.total))
+        if self.clock.counts_on(count, total):
+            shape.state_step()
+        else:
+            shape.batches = self.clock.iterates
 
     def _append(self, shape: Shape, groups: tuple[str | None, ...], step: int, *, again: bool) -> None:
         """Add a row. `again`: progress that is written again and again, of which the last row of a step counts."""
