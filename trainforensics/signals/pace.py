@@ -10,10 +10,11 @@ import numpy as np
 
 from trainforensics.signals.batch import batch_size
 from trainforensics.signals.curve import Curve, Floats
+from trainforensics.signals.noise import printed_grid
 from trainforensics.signals.run import Signals
 from trainforensics.signals.stretches import at_steps
 
-Basis = Literal["rate", "duration", "clock"]
+Basis = Literal["rate", "duration", "clock", "mean"]
 MIN_POINTS, FEWEST_POINTS = 40, 10  # of a log of steps, and of one of epochs or longer
 WALL_TIME = "wall time per step"  # name of the series that the time stamps make
 RESETS = 0.05  # share of falls at which a clock may start anew (each epoch)
@@ -21,12 +22,13 @@ _CLOCK = re.compile(
     r"(^|[/_. ])(elapsed(_time|_seconds|_s)?|time_elapsed|wall(_?time|_?clock)?|train_wall)$", re.IGNORECASE
 )
 # Time since the start in a unit of its own: good for a pace, not for pauses in seconds.
-_TOTAL = re.compile(r"(^|[/_. ])(train(ing)?|total)_time(_ms)?$", re.IGNORECASE)
+_TOTAL = re.compile(r"(^|[/_. ])(train(ing)?|total)_time(_(ms|s|secs?|min|minutes))?$", re.IGNORECASE)
 _MEAN = re.compile(r"(^|[/_. ])(avg|average|mean)([/_. ]|$)", re.IGNORECASE)
 _UNIT = "(epoch|iter|it|step|batch)"
 _PER_UNIT = re.compile(
     rf"(^|[^a-z])(epoch[ _](time|duration|secs|seconds)|(s|secs?|seconds|ms|time)([ _]per[ _]|/){_UNIT})", re.IGNORECASE
 )
+RESOLVED, SAME_WORK = 5, 0.02  # units of a clock's last digit; share by which rounded work may differ
 BULK = 0.1  # share of clock differences next to nothing above which rows were written in bulk
 
 
@@ -38,6 +40,12 @@ class Pace:
     logged: Curve
     basis: Basis
 
+    @property
+    def name(self) -> str:
+        """What was measured, in words where the log holds it only by what adds up."""
+        named = self.logged.name
+        return f"time per step by {named}" if self.basis in {"clock", "mean"} and named != WALL_TIME else named
+
 
 def paces(signals: Signals) -> tuple[Pace, ...]:
     """Every way in which the run's log tells its pace, the best first: rates, durations, the wall clock."""
@@ -46,7 +54,10 @@ def paces(signals: Signals) -> tuple[Pace, ...]:
         curve = _momentary(signals, role)
         if curve is None or (usable := _positive(curve)) is None:
             continue
-        if role == "step_time":
+        behind = _behind_mean(signals, usable) if role == "tokens_per_sec" else None
+        if behind is not None:
+            found.append(Pace(_with(behind, np.log(behind.value) - _work(signals, behind)), behind, "mean"))
+        elif role == "step_time":
             found.append(Pace(_with(usable, np.log(usable.value) - _work(signals, usable)), usable, "duration"))
         else:
             found.append(Pace(_with(usable, -np.log(usable.value)), usable, "rate"))
@@ -97,6 +108,12 @@ def _accumulating(signals: Signals, name: re.Pattern[str]) -> Curve | None:
     return None
 
 
+def _ticking(signals: Signals) -> Curve | None:
+    """The logged time since the start where its last digit changes more rarely than rows are written."""
+    named = (c.only_finite() for c in (*signals.curves("step_time"), *signals.unmapped) if _TOTAL.search(c.name))
+    return next((c for c in named if set(np.rint(np.diff(c.value) / printed_grid(c.value))) == {0, 1}), None)
+
+
 def _logged_clock_durations(signals: Signals) -> Curve | None:
     """Time per step from a logged clock, in its unit."""
     curve = _total_time(signals)
@@ -105,6 +122,30 @@ def _logged_clock_durations(signals: Signals) -> Curve | None:
     times, steps = np.diff(curve.value), np.diff(curve.step)
     later = np.flatnonzero((np.diff(curve.segment) == 0) & (times > 0) & (steps > 0)) + 1
     return _positive(_with(curve.take(later), times[later - 1] / steps[later - 1]))
+
+
+def _behind_mean(signals: Signals, rate: Curve) -> Curve | None:
+    """Time per step, in the clock's unit, behind a rate that is the mean since step 0; None for any other rate.
+
+    Such a rate times the clock is the work done, at every point as far as the clock is printed.
+    """
+    clock = _total_time(signals) or _ticking(signals)
+    if clock is None or rate.segment[0] != rate.segment[-1]:
+        return None
+    shown = at_steps(clock, rate.step)
+    grid = printed_grid(clock.value)
+    known = np.isfinite(shown) & (shown > RESOLVED * grid) & (rate.step > 0)
+    if known.sum() < FEWEST_POINTS:
+        return None
+    told = rate.step / rate.value
+    scale = shown[known] / told[known]
+    scale /= (unit := float(np.median(scale)))
+    if np.any(np.abs(scale - 1) > grid / shown[known] + SAME_WORK):
+        return None
+    later = np.flatnonzero(np.diff(rate.step) > 0) + 1
+    times = unit * np.diff(told)[later - 1] / np.diff(rate.step)[later - 1]
+    blur = told[-1] * printed_grid(rate.value) / rate.value[-1]
+    return _positive(_with(rate.take(later), times)) if blur < SAME_WORK * np.median(np.diff(told)) else None
 
 
 def _positive(curve: Curve) -> Curve | None:
