@@ -80,7 +80,7 @@ def accumulates(curve: Curve) -> bool:
 def _momentary(signals: Signals, role: str) -> Curve | None:
     """The series that speaks for a role: none that accumulates, nor a mean since the start beside its clock."""
     curve = signals.curve(role)
-    clock = _total_time(signals) if role == "step_time" else None
+    clock = total_time(signals) if role == "step_time" else None
     if curve is None or not (accumulates(curve) or (clock is not None and _MEAN.search(curve.name))):
         return curve
     others = (c for c in signals.curves(role) if c.series.rank is None and not accumulates(c))
@@ -92,7 +92,7 @@ def logged_clock(signals: Signals) -> Curve | None:
     return _accumulating(signals, _CLOCK)
 
 
-def _total_time(signals: Signals) -> Curve | None:
+def total_time(signals: Signals) -> Curve | None:
     """The logged time since the start, in whatever unit."""
     return logged_clock(signals) or _accumulating(signals, _TOTAL)
 
@@ -116,7 +116,7 @@ def _ticking(signals: Signals) -> Curve | None:
 
 def _logged_clock_durations(signals: Signals) -> Curve | None:
     """Time per step from a logged clock, in its unit."""
-    curve = _total_time(signals)
+    curve = total_time(signals)
     if curve is None:
         return None
     times, steps = np.diff(curve.value), np.diff(curve.step)
@@ -129,7 +129,7 @@ def _behind_mean(signals: Signals, rate: Curve) -> Curve | None:
 
     Such a rate times the clock is the work done, at every point as far as the clock is printed.
     """
-    clock = _total_time(signals) or _ticking(signals)
+    clock = total_time(signals) or _ticking(signals)
     if clock is None or rate.segment[0] != rate.segment[-1]:
         return None
     shown = at_steps(clock, rate.step)
