@@ -18,8 +18,9 @@ APART = 3.0  # steps between two values of one step: ranks log it at once
 
 
 def clashes(curve: Curve) -> Bools:
-    """Which points repeat the step before, in one life, with another value; shape (n - 1,), empty for a short curve."""
-    if len(curve) < FEWEST_POINTS:
+    """Which points repeat the step before, in one life, with another value; shape (n - 1,), empty for a short curve and
+    for one of a single step, as what an evaluation counts."""
+    if len(curve) < FEWEST_POINTS or curve.step[0] == curve.step[-1]:
         return np.zeros(0, dtype=np.bool_)
     clash: Bools = (np.diff(curve.step) == 0) & (np.diff(curve.segment) == 0)
     at = np.flatnonzero(clash)

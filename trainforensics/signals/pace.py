@@ -69,12 +69,15 @@ def paces(signals: Signals) -> tuple[Pace, ...]:
 
 def accumulates(curve: Curve) -> bool:
     """Whether a series hardly ever falls within a process life and mostly rises: a clock or a counter. What is measured
-    anew at each step falls as often as it rises, unless it grows all along; then its name must say what it is of."""
+    anew at each step falls as often as it rises, unless it grows all along; then its name must say what it is of. A
+    clock whose last digit changes more rarely than rows are written ticks on by one."""
     curve = curve.only_finite()
     if _PER_UNIT.search(curve.name):
         return False
     moves = np.diff(curve.value)[np.diff(curve.segment) == 0]
-    return len(moves) >= 5 and float(np.mean(moves < 0)) <= RESETS and float(np.mean(moves > 0)) >= 0.5
+    if np.count_nonzero(moves) < 5 or float(np.mean(moves < 0)) > RESETS:
+        return False
+    return float(np.mean(moves > 0)) >= 0.5 or set(np.rint(moves / printed_grid(curve.value))) == {0, 1}
 
 
 def _momentary(signals: Signals, role: str) -> Curve | None:
@@ -108,12 +111,6 @@ def _accumulating(signals: Signals, name: re.Pattern[str]) -> Curve | None:
     return None
 
 
-def _ticking(signals: Signals) -> Curve | None:
-    """The logged time since the start where its last digit changes more rarely than rows are written."""
-    named = (c.only_finite() for c in (*signals.curves("step_time"), *signals.unmapped) if _TOTAL.search(c.name))
-    return next((c for c in named if set(np.rint(np.diff(c.value) / printed_grid(c.value))) == {0, 1}), None)
-
-
 def _logged_clock_durations(signals: Signals) -> Curve | None:
     """Time per step from a logged clock, in its unit."""
     curve = total_time(signals)
@@ -129,7 +126,7 @@ def _behind_mean(signals: Signals, rate: Curve) -> Curve | None:
 
     Such a rate times the clock is the work done, at every point as far as the clock is printed.
     """
-    clock = total_time(signals) or _ticking(signals)
+    clock = total_time(signals)
     if clock is None or rate.segment[0] != rate.segment[-1]:
         return None
     shown = at_steps(clock, rate.step)

@@ -172,6 +172,7 @@ class Reader:
         shape, self._latest = self._latest, None
         if shape is not None and shape.rows:
             self.records += 1
+            self._listing.end()
             self._progress.counted_row()
             self._header = shape.step_name if _GOES_ON.match(self._lines.after(number)) else ""
             if abs(step := whole_number(shape.rows[-1][shape.step - 1])) < LARGEST_COUNT:
@@ -328,7 +329,7 @@ class Reader:
             return None
         if self._training and learned.only_scores and not says_validation(line):
             learned.validation = False
-        self._listing.over, self._listing.inside = True, False
+        self._listing.end()
         self._idle.clear()
         self._known.add(self._learner.mind_others(learned, line, number, self._header))
         return line
@@ -336,6 +337,7 @@ class Reader:
     # --- records -------------------------------------------------------------------------------------------------
 
     def _take(self, shape: Shape, groups: tuple[str | None, ...], line: int) -> None:
+        self._listing.end()
         if shape.summary:
             said = "the trainer's summary of the training"
             self._events.append(Event("finish", self.clock.step, text=said, source=self.source.label, line=line))
