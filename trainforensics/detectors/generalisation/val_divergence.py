@@ -1,8 +1,9 @@
 """Validation loss that rises for good while the training loss goes on falling.
 
 What it detects:
-    A U-shape: the validation loss (where no loss is logged, the logarithm of the perplexity) passes a minimum, then rises steadily and stays up, while the training loss falls on
-    (or has settled low). The onset is the first evaluation of the sustained rise.
+    A U-shape: the validation loss (where no loss is logged, the logarithm of the perplexity) passes a minimum, then
+    rises steadily and stays up, while the training loss falls on (or has settled low). The onset is the first
+    evaluation of the sustained rise.
 
 Why it matters:
     Every step after the minimum makes the model worse on data it has not seen. The best checkpoint lies behind.

@@ -145,8 +145,8 @@ def _foreign(signals: Signals) -> Finding | None:
     first, last = (int(clock.step[at]) for at in rows)
     ahead, after = (float(clock.value[at]) for at in (rows[1], rows[1] + 1))
     text = (
-        f"{clock.name} runs back from {ahead:.6g} to {after:.6g} behind step {last} and goes on as before step {first}: "
-        "the rows between are of another run"
+        f"{clock.name} runs back from {ahead:.6g} to {after:.6g} behind step {last} and goes on as before step {first}:"
+        " the rows between are of another run"
     )
     return replace(_finding(clock, first, "medium", text, ahead), end_step=last)
 

@@ -26,7 +26,8 @@ _SPLIT_LEAD = re.compile(r"(\w+) (?=\S*/)")  # "Train loss/train/total"
 _TAGGED = re.compile(r"\w+[_\d]\w*")
 # Of weights made from those that were trained: "diagnostic pre-quantization post-ema val_loss:2.3".
 _OF_MADE = re.compile(
-    r"(?:[\w-]+ )*(?:\w+[-_])*(?:ema|swa|quant(?:i[sz]ed|i[sz]ation)?|averaged|merged|pruned|ttt)(?:[-_]\w+)*(?: [\w-]+)*",
+    r"(?:[\w-]+ )*(?:[^\W_]+[-_])*(?:ema|swa|quant(?:i[sz]ed|i[sz]ation)?|averaged|merged|pruned|ttt)"
+    r"(?:[-_][^\W_]+)*(?: [\w-]+)*",
     re.IGNORECASE,
 )
 TRAIN = re.compile(r"train", re.IGNORECASE)
