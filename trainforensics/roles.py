@@ -484,6 +484,7 @@ def _compact(names: Iterable[str]) -> frozenset[str]:
 
 _LOSSES = ("train_loss", "val_loss")
 _DENSER = 10  # times as many points as a loss that is logged epoch by epoch
+_OF_WEIGHTS = frozenset({"quantized", "quantised"})  # before the name of a loss; within it they say what it is of
 _TIMES = frozenset({"step_time", "dataloader_time"})
 _PLURALS = frozenset({"iters", "imgs", "seqs"})  # as one word a count; "iter/s" is two
 
@@ -684,12 +685,14 @@ def _validation(name: _Name) -> RoleMatch:
     losses = next(rule for rule in table.rules if rule.role == "train_loss")
     if _by_windows(name).role in _TIMES:
         return RoleMatch()  # "val/batch_cost" is no loss
-    for key, _, rest in _windows(name.tokens):
+    for key, run, rest in _windows(name.tokens):
         loss = key in losses.strong or key in losses.weak
         if not loss and key not in table.metrics:
             continue
         words = [token for token in rest if token.word not in table.neutral and token.word not in table.domain]
-        if any(token.word in table.component for token in words):
+        own = {token.component for token in run}
+        weights = [token for token in words if token.word in _OF_WEIGHTS and token.component not in own]
+        if any(token.word in table.component for token in words if token not in weights):
             return RoleMatch()
         weak = key in losses.weak if loss else False
         weak |= any(token.word in table.weakening and token.word not in {"epoch", "avg", "average"} for token in rest)

@@ -1,4 +1,5 @@
-"""Steps with two values: one curve logged twice, ranks that share a name, or two jobs that write one log."""
+"""Steps with two values: one curve logged twice, ranks that share a name, or two jobs that write one log. And rows
+whose clock tells that they are of another run."""
 
 from __future__ import annotations
 
@@ -11,12 +12,15 @@ from trainforensics.signals.run import Signals
 
 FEWEST_POINTS, FEWEST = 10, 5  # of a curve, and of those that clash
 AGREE = 2e-3  # relative: a value printed twice, rounded differently
+COURSE, FOREIGN = 3, 0.2  # points before that show how a clock goes; share of its points
+AHEAD, SAME_PACE = 10.0, 2.0  # usual differences by which a clock runs back; factor between paces
 APART = 3.0  # steps between two values of one step: ranks log it at once
 
 
 def clashes(curve: Curve) -> Bools:
-    """Which points repeat the step before, in one life, with another value; shape (n - 1,), empty for a short curve."""
-    if len(curve) < FEWEST_POINTS:
+    """Which points repeat the step before, in one life, with another value; shape (n - 1,), empty for a short curve and
+    for one of a single step, as what an evaluation counts."""
+    if len(curve) < FEWEST_POINTS or curve.step[0] == curve.step[-1]:
         return np.zeros(0, dtype=np.bool_)
     clash: Bools = (np.diff(curve.step) == 0) & (np.diff(curve.segment) == 0)
     at = np.flatnonzero(clash)
@@ -53,3 +57,20 @@ def _interleaved(curve: Curve, clash: Bools) -> bool:
     one, other = one[known], other[known]
     pace, apart = float(np.median(np.abs(np.diff(one)))), float(np.median(np.abs(other - one)))
     return apart > APART * pace > 0 and max(one.min(), other.min()) < min(one.max(), other.max())
+
+
+def foreign_rows(clock: Curve) -> tuple[int, int] | None:
+    """First and last index of a few rows in the middle of a time since the start that are far ahead of those before and
+    after, which go on as if they were not there; None without such rows."""
+    value, step = clock.value, clock.step
+    back = np.flatnonzero((np.diff(value) < 0) & (np.diff(clock.segment) == 0))
+    if len(back) != 1:
+        return None
+    last, after = int(back[0]), int(back[0]) + 1
+    first = int(np.argmax(value[:after] > value[after]))
+    usual = float(np.median(np.diff(value)))
+    if first < COURSE or after - first > FOREIGN * len(clock) or value[last] - value[after] < AHEAD * usual:
+        return None
+    moves = np.diff(value)[: first - 1] / np.maximum(np.diff(step)[: first - 1], 1)
+    across = (value[after] - value[first - 1]) / max(int(step[after] - step[first - 1]), 1)
+    return (first, last) if 1 / SAME_PACE < across / float(np.median(moves)) < SAME_PACE else None

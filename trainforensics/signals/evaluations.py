@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -23,6 +23,7 @@ HELD = 3  # rows that show one value: rounding alone repeats most values less of
 MAD_TO_SD = 1.4826  # of a normal distribution
 TINY = float(np.finfo(np.float64).tiny)
 _HUGE = 1e100  # larger values would overflow when squared; a curve that holds them is another kind's business
+_PERPLEXITY = re.compile(r"(^|[^a-z])(ppl|perplexity)([^a-z]|$)", re.IGNORECASE)
 _LOWER_IS_BETTER = re.compile(
     r"(^|[^a-z])(err(or)?(_?rate)?|loss|nll|ppl|perplexity|bpb|bpc|wer|cer|fid|kid|fvd|eer|mse|mae|rmse|mape|lpips|distance|hausdorff|ece|brier|top\d?_?err)"
     r"($|[^a-z])"
@@ -113,6 +114,14 @@ def oriented(curve: Curve) -> Curve:
 def is_whole(curve: Curve) -> bool:
     """Whether the series speaks for the model rather than for one rank, layer or expert."""
     return curve.series.rank is None and curve.series.layer is None and curve.series.expert is None
+
+
+def log_perplexities(signals: Signals) -> tuple[Curve, ...]:
+    """The losses behind validation perplexities, where no loss is logged: their logarithms."""
+    if signals.has("train_loss") or signals.has("val_loss"):
+        return ()
+    named = (c for c in validation_curves(signals, "val_metric") if _PERPLEXITY.search(c.name) and c.value.min() > 1)
+    return tuple(replace(curve, value=np.log(curve.value), superseded=None) for curve in named)
 
 
 def validation_curves(signals: Signals, role: str = "val_loss") -> tuple[Curve, ...]:

@@ -34,6 +34,7 @@ from trainforensics.signals.stuck import hidden_points, stuck
 
 OFTEN = 2  # stretches without a number that went by
 _NAN_MESSAGE = re.compile(r"\bloss\b.{0,30}\b(is|was|became|=|:)\s*['\"]?(nan|inf)", re.IGNORECASE)
+_NAN_LOSS = re.compile(r"\b(nan|inf(inite)?|non-?finite)\b(/\w+)?( or \w+)? (\w+ )?loss\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +62,8 @@ def _episodes(signals: Signals) -> tuple[Episode, ...]:
     found += _lost_lives(losses, onset)
     if not onset and (told := _told(signals, losses)):
         found.append(told)
-    if (passing := _transient(signals, [_without(bad, onset) for bad in losses], onset)) is not None:
+    passing = _transient(signals, [_without(bad, onset) for bad in losses], onset)
+    if (passing := passing or _skipped(signals, losses, onset)) is not None:
         found.append(passing)
     if (beside := overflows(signals, losses, found)) is not None:
         found.append(beside)
@@ -240,6 +242,32 @@ def _told(signals: Signals, losses: list[Bad]) -> Episode | None:
                 rank=event.rank,
             )
     return None
+
+
+def _skipped(signals: Signals, losses: list[Bad], onset: Episode | None) -> Episode | None:
+    """Messages that updates were left out because the loss was NaN, of which no row tells, with a finite loss after."""
+    messages = (_NAN_LOSS, _NAN_MESSAGE)
+    said = [e for e in signals.events if e.kind == "update-skipped" and any(m.search(e.text) for m in messages)]
+    if not (said and losses) or onset is not None:
+        return None
+    curve = losses[0].curve
+    steps = sorted({event.step for event in said if event.step is not None and event.step <= curve.step[-1]})
+    if not steps:
+        return None
+    at = int(np.searchsorted(curve.step, steps[0]))
+    return Episode(
+        kind="transient-nan",
+        series=curve.series,
+        onsets=tuple(steps),
+        before=step_before(curve, at),
+        end=steps[-1],
+        value=float("nan"),
+        points=len(steps),
+        segment=int(curve.segment[at]),
+        recovery="recovered",
+        disguise="message",
+        rank=said[0].rank,
+    )
 
 
 def _without(bad: Bad, onset: Episode | None) -> Bad:

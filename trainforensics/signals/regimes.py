@@ -53,6 +53,16 @@ def lasting_step_up(value: Floats) -> int | None:
     return at if made >= SHARP * (median(value[at:]) - median(value[:at])) else None
 
 
+def last_points_up(value: Floats, height: float) -> int | None:
+    """Index of the first of the last few points, fewer than a level needs, that all lie above every one before by
+    `height`; None where they do not. `value` has shape (n,) and is finite."""
+    n = len(value)
+    if n < MIN_POINTS:
+        return None
+    ends = (n - k for k in range(SIDE - 1, FEWEST - 1, -1))
+    return next((at for at in ends if value[at:].min() - value[:at].max() >= height), None)
+
+
 def _parted(above: Bools) -> int:
     """Where a mask is best cut into false before and true since."""
     wrong = np.concatenate(([0], np.cumsum(above))) + np.append(np.cumsum(~above[::-1])[::-1], 0)

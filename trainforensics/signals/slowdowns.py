@@ -12,7 +12,7 @@ from trainforensics.signals.excursions import excursions
 from trainforensics.signals.measure import Excursion
 from trainforensics.signals.noise import printed_grid, robust_sigma
 from trainforensics.signals.pace import MIN_POINTS, Pace
-from trainforensics.signals.regimes import high_stretches, in_every_part, lasting_step_up, steady_climb
+from trainforensics.signals.regimes import high_stretches, in_every_part, last_points_up, lasting_step_up, steady_climb
 from trainforensics.signals.saw import is_saw
 
 START_SHARE, START_POINTS = 0.02, 5  # of the log: compilation and caches
@@ -81,6 +81,7 @@ def _levels(pace: Pace, value: Floats, settled: int) -> list[Slowdown]:
     """Levels that nearly no other point reaches: one kept to the end, and stretches that take much of the time."""
     n = len(value)
     at = lasting_step_up(value)
+    at = last_points_up(value, HIGH) if at is None else at
     if at is not None:
         slow = _level(pace, value, at, n, settled)
         if n - at >= min(LASTING_POINTS, n // 4) or (n - at) * (slow.factor - 1) >= COSTLY * n:
@@ -144,4 +145,4 @@ def _steps_up(value: Floats, at: int) -> bool:
     """Whether the levels on both sides of a point differ at once by more than noise: the first of several stairs."""
     before, since = value[max(0, at - STAIR) : at], value[at : at + STAIR]
     noise = robust_sigma(np.diff(value)) / np.sqrt(2)
-    return len(before) >= STAIR / 2 and float(np.median(since) - np.median(before)) > STEEP * noise
+    return len(before) >= STAIR // 3 and float(np.median(since) - np.median(before)) > STEEP * noise

@@ -378,3 +378,39 @@ def test_a_part_of_the_loss_that_begins_is_work(begins: int, told: int) -> None:
         make_curve(rng.normal(2, 0.1, len(later)), None, step=later, name="cluster_loss"),
     ]
     assert len(alarms(judge(make_signals(curves)))) == told
+
+
+def mean_since_start(seconds: np.ndarray, every: int, digits: int) -> Signals:
+    step = every * np.arange(1, len(seconds) + 1)
+    passed = np.cumsum(every * seconds)
+    rate = make_curve(np.round(5e5 * step / passed), "tokens_per_sec", step=step)
+    clock = make_curve(np.round(passed / 60, digits), "step_time", name="train_time", step=step, series_id=1)
+    return make_signals([rate, clock])
+
+
+@pytest.mark.parametrize(("every", "digits"), [(100, 1), (5, 1), (100, 4)])
+def test_a_mean_rate_tells_the_pace_behind_it(every: int, digits: int) -> None:
+    seconds = 0.1 * np.exp(0.02 * np.random.default_rng(0).standard_normal(400))
+    assert not alarms(judge(mean_since_start(seconds, every, digits)))
+    seconds[240:] *= 1.5
+    (found,) = alarms(judge(mean_since_start(seconds, every, digits)))
+    assert abs((found.onset_step or 0) - 241 * every) <= 2 * every
+    assert "1.5 times" in found.summary and "time per step by tokens_per_sec" in found.summary
+
+
+def test_a_rate_of_each_row_beside_a_clock_is_no_mean() -> None:
+    signals = mean_since_start(0.1 * np.exp(0.02 * np.random.default_rng(0).standard_normal(400)), 100, 1)
+    step = signals.by_role["tokens_per_sec"][0].step
+    rate = np.where(step > 20_000, 1e6, 5e6)
+    (clock,) = signals.by_role["step_time"]
+    (found,) = alarms(judge(make_signals([make_curve(rate, "tokens_per_sec", step=step), clock])))
+    assert "5 times" in found.summary
+
+
+def test_the_last_few_points_above_all_others() -> None:
+    pace = 0.1 * noise()[:24]
+    pace[20:] *= (4, 6, 1.5, 1.5)
+    (found,) = alarms(judge(make_signals({"step_time": pace})))
+    assert (found.onset_step, found.recovery) == (21, "unrecovered")
+    pace[5] = 0.16
+    assert not alarms(judge(make_signals({"step_time": pace})))

@@ -244,3 +244,14 @@ def test_stairs_begin_with_the_first_of_them() -> None:
     epochs = make_curve(np.repeat([1.0, 0.7, 0.35], [8 * EVERY, 7 * EVERY, 7 * EVERY]), "train_loss")
     (found,) = findings(make_signals([validation(value), epochs]))
     assert found.onset_step == EVERY * 9
+
+
+def test_a_perplexity_without_a_loss_is_judged_by_its_logarithm() -> None:
+    value = np.exp(np.concatenate((np.full(10, 4.1), np.linspace(4.1, 5.9, 40), np.linspace(5.9, 5.4, 20))))
+    value *= np.exp(0.003 * np.random.default_rng(0).standard_normal(70))
+    curve = validation(value, "val_metric", name="val/perplexity")
+    (found,) = findings(make_signals([curve]))
+    assert EVERY * 5 <= (found.onset_step or 0) <= EVERY * 18
+    assert "logarithm of val/perplexity" in found.summary
+    assert not findings(make_signals([validation(value, "val_metric", name="val/accuracy")]))
+    assert not findings(make_signals([curve, training(70)]))

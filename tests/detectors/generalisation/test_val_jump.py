@@ -181,7 +181,12 @@ def test_validation_that_begins_to_learn_has_not_jumped() -> None:
 
 def test_exported_weights_that_evaluate_far_worse() -> None:
     trained = make_curve([4.0, 2.5, 2.4], "val_loss", name="val_loss", step=[0, 50, 100], series_id=1)
-    for value, name, count in ((2.41, "int8_roundtrip", 0), (3.1, "int8_roundtrip", 1), (3.1, "wikitext", 0)):
+    for value, name, count in (
+        (2.41, "int8_roundtrip", 0),
+        (3.1, "int8_roundtrip", 1),
+        (3.1, "diagnostic pre-quantization post-ema", 1),
+        (3.1, "wikitext", 0),
+    ):
         made = make_curve([value], "val_loss", name=f"{name}/val_loss", step=[100], series_id=2, domain=name)
         assert len(findings(make_signals([trained, made, training(5)]))) == count
 

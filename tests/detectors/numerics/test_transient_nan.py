@@ -4,7 +4,7 @@ import numpy as np
 from factories import make_curve, make_signals
 
 from trainforensics.detectors.numerics import grad_nan, nan_onset, transient_nan
-from trainforensics.model import Clear, Fired
+from trainforensics.model import Clear, Event, Fired
 from trainforensics.signals import Signals
 
 RNG = np.random.default_rng(1)
@@ -75,3 +75,14 @@ def test_rows_that_lose_their_loss_for_a_while() -> None:
     assert (found.onset_step, found.end_step) == (150, 150)
     scale = make_curve(np.where(step < 150, 2048.0, 1024.0), "loss_scale", step=step, series_id=2)
     assert isinstance(transient_nan.detect(make_signals([*curves, scale]), {}), Clear)
+
+
+def test_a_batch_that_was_left_out_for_its_loss() -> None:
+    skips = [
+        Event("update-skipped", 25, text="[WARNING] NaN loss detected! Skipping batch."),
+        Event("update-skipped", 80, text="skipping update: gradient norm is nan, loss 2.3"),
+    ]
+    (found,) = fired(make_signals({"train_loss": LOSS}, events=skips)).findings
+    assert (found.occurrences, found.end_step, found.recovery) == ((25,), 25, "recovered")
+    assert "no row holds" in found.summary
+    assert isinstance(transient_nan.detect(make_signals({"train_loss": LOSS}, events=skips[1:]), {}), Clear)

@@ -136,3 +136,14 @@ def test_rows_that_the_logger_refused() -> None:
     outcome = import_integrity.detect(signals, PARAMS)
     assert isinstance(outcome, Fired)
     assert outcome.findings[0].severity == "medium"
+
+
+def test_rows_whose_clock_is_another_runs() -> None:
+    step = np.arange(100, 3100, 100)
+    clock = 200.0 * step
+    assert not findings(make_signals([LOSS, make_curve(clock, None, name="train_time", step=step)]))
+    clock[6:8] = 700.0 * step[6:8]
+    (found,) = findings(make_signals([LOSS, make_curve(clock, None, name="train_time", step=step)]))
+    assert (found.onset_step, found.end_step, found.severity) == (700, 800, "medium")
+    reset = np.where(step > 500, 200.0 * (step - 500), 200.0 * step)  # set to zero once, behind a warm-up
+    assert not findings(make_signals([LOSS, make_curve(reset, None, name="train_time", step=step)]))

@@ -186,6 +186,16 @@ def test_a_program_before_its_log_is_no_log(tmp_path: Path) -> None:
     assert not result.events
 
 
+def test_a_program_between_two_logs_is_no_log(tmp_path: Path) -> None:
+    program = "import os\nimport torch\ndist.init_process_group('nccl', timeout=timedelta(hours=1))\n" + "=" * 100
+    log = "step:1/10 train_loss:5.5 step_avg:3ms\nstep:2/10 train_loss:5.25 step_avg:3ms\n"
+    assert not read_text(tmp_path, f"{program}\n{log}{program}\n{log}").events
+    stray = f"{log}import os\n{log}RuntimeError: CUDA out of memory\n"
+    twice = f"{log}import os\nimport re\n{log}RuntimeError: CUDA out of memory\n"
+    for text in (stray, twice):
+        assert [event.kind for event in read_text(tmp_path, text).events] == ["oom"]
+
+
 def test_ranks_stand_apart_even_where_their_lines_are_glued(tmp_path: Path) -> None:
     text = "[rank0]: step: 1  loss: 2.5[rank1]: step: 1  loss: 3.5\n"
     text += "[rank1]: step: 2  loss: 3.25\n[rank0]: step: 2  loss: 2.25\n"

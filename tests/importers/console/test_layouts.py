@@ -35,6 +35,32 @@ LOGS: dict[str, tuple[str, Axis, Series]] = {
         {"Loss": [(2, 2.25), (3, 3.25), (4, 4.25)], "LR": [(2, 0.002), (3, 0.003), (4, 0.004)],
          "elapsed_time": [(2, 1), (3, 1), (4, 1)]},
     ),
+    "evaluations that count the training's steps": (
+        "0/9000 val_loss: 9.25 val_bpb: 3.5\n"
+        + "".join(f"{i}00/9000 train_loss: {8 - i}.5 tok/s: {i}50\n" for i in (1, 2))
+        + "200/9000 val_loss: 6.25 val_bpb: 2.5\n215/9000 val_loss: 6.125 val_bpb: 2.25\n"
+        "diagnostic pre-quantization post-ema val_loss:6.0 val_bpb:2.0\nquantized_ttt val_loss:6.5 val_bpb:2.75\n",
+        Axis("iteration", "step"),
+        {"val_loss": [(0, 9.25), (200, 6.25), (215, 6.125)], "val_bpb": [(0, 3.5), (200, 2.5), (215, 2.25)],
+         "train_loss": [(100, 7.5), (200, 6.5)], "tok/s": [(100, 150), (200, 250)],
+         "diagnostic pre-quantization post-ema/val_loss": [(215, 6.0)],
+         "diagnostic pre-quantization post-ema/val_bpb": [(215, 2.0)],
+         "quantized_ttt/val_loss": [(215, 6.5)], "quantized_ttt/val_bpb": [(215, 2.75)]},
+    ),
+    "evaluations of batches as many as those of the training": (
+        "".join(f"train {i}/90 loss: {9 - i / 10}\n" for i in (30, 60, 90))
+        + "".join(f"val {i}/90 val_loss: {i}.5\n" for i in (30, 60, 90)),
+        Axis("iteration", "step"),
+        {"loss": [(30, 6.0), (60, 3.0), (90, 0.0)], "val_loss": [(90, 90.5)]},
+    ),
+    "perplexities beside an engine that counts updates": (
+        "".join(
+            f"Step at {2 * i} with Perplexity: {i}0.5\n[INFO] step={i}, skipped=0, lr=[0.{i}]\n" for i in (1, 2, 3)
+        ),
+        Axis("iteration", "step"),
+        {"val/perplexity": [(2, 10.5), (4, 20.5), (6, 30.5)], "skipped": [(1, 0), (2, 0), (3, 0)],
+         "lr": [(1, 0.1), (2, 0.2), (3, 0.3)]},
+    ),
     "memory in lines of its own": (
         "".join(
             f"epoch 1/9 - it {i}/100 - loss: {i}.5\n"

@@ -44,7 +44,7 @@ from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.epochs import length_since
-from trainforensics.signals.pace import MIN_POINTS, WALL_TIME, Pace, paces
+from trainforensics.signals.pace import MIN_POINTS, Pace, paces
 from trainforensics.signals.slowdowns import Slowdown, slowdowns
 from trainforensics.signals.steps import lasting_steps
 from trainforensics.signals.stretches import at_steps
@@ -116,8 +116,7 @@ def _more_is_computed(signals: Signals, pace: Pace, slow: Slowdown) -> bool:
 def _finding(signals: Signals, pace: Pace, slow: Slowdown, known: tuple[Pace, ...], params: Params) -> Finding:
     step = pace.curve.step
     onset, end = int(step[slow.onset]), int(step[slow.end])
-    logged = pace.logged.name
-    name = f"time per step by {logged}" if pace.basis == "clock" and logged != WALL_TIME else logged
+    name = pace.name
     rows = (
         Evidence(name, onset, slow.since, slow.before, f"median since then; {slow.factor:.3g} times as long as before"),
         Evidence(name, onset, None, None, f"{slow.z:.3g} times as far off as this pace usually strays (in logarithms)"),

@@ -10,7 +10,7 @@ from trainforensics.signals import Signals
 from trainforensics.signals.evaluations import validation_curves
 
 _MADE = re.compile(
-    r"(^|[^a-z])(ema|swa|avg|averaged?|merged|pruned|compressed|exported|quant|quantized|quantised|round_?trip|(int|fp|q)\d+)"
+    r"(^|[^a-z])(ema|swa|avg|averaged?|merged|pruned|compressed|exported|quant|quantized|quantised|quantization|round_?trip|ttt|(int|fp|q)\d+)"
     r"([^a-z]|$)"
 )
 

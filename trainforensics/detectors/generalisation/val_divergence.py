@@ -1,8 +1,9 @@
 """Validation loss that rises for good while the training loss goes on falling.
 
 What it detects:
-    A U-shape: the validation loss passes a minimum, then rises steadily and stays up, while the training loss falls on
-    (or has settled low). The onset is the first evaluation of the sustained rise.
+    A U-shape: the validation loss (where no loss is logged, the logarithm of the perplexity) passes a minimum, then
+    rises steadily and stays up, while the training loss falls on (or has settled low). The onset is the first
+    evaluation of the sustained rise.
 
 Why it matters:
     Every step after the minimum makes the model worse on data it has not seen. The best checkpoint lies behind.
@@ -44,6 +45,7 @@ from trainforensics.signals.evaluations import (
     last_level_steps,
     level_steps,
     level_up_to,
+    log_perplexities,
     median_of,
     oriented,
     validation_curves,
@@ -61,7 +63,7 @@ from trainforensics.signals.rises import (
 
 META = Meta(
     kind=KINDS["val-divergence"],
-    needs=("val_loss",),
+    needs=("val_loss|val_metric",),
     uses=("train_loss", "val_metric"),
     params=(
         Param("z", 6.0, "rise in standard errors; under 1 in 100 flat curves with white noise reach it (simulated)"),
@@ -87,7 +89,8 @@ FEWEST = 3  # evaluations: the best and two worse ones
 
 def detect(signals: Signals, params: Params) -> Outcome:
     """Judge every validation curve; domains speak only where the whole does not."""
-    curves = [curve for curve in validation_curves(signals) if len(curve) >= FEWEST]
+    losses = validation_curves(signals) or log_perplexities(signals)
+    curves = [curve for curve in losses if len(curve) >= FEWEST]
     if not curves:
         return NotApplicable(f"fewer than {FEWEST} evaluations with a finite validation loss", "evaluate more often")
     train = signals.curve("train_loss")
@@ -184,6 +187,7 @@ def _finding(
     lowest = f"step {best}" if rise.low == value else level_steps(curve, points, rise.best)
     dip = f", lowest {value:.4g} at step {best}" if value < rise.low - points.noise else ""
     what = "validation loss" if curve.series.domain is None else f"validation loss on {curve.series.domain}"
+    what = f"the logarithm of {curve.name}" if curve.series.role == "val_metric" else what
     evidence = [
         Evidence(curve.name, best, rise.low, None, f"lowest level, {median_of(lowest, curve, best)}"),
         Evidence(
@@ -210,7 +214,7 @@ def _finding(
     return Finding(
         kind="val-divergence",
         series=curve.name,
-        role="val_loss",
+        role=curve.series.role,
         onset_step=onset,
         onset_interval=(min(best, int(points.step[first - 1])), onset),
         occurrences=(onset,),

@@ -47,6 +47,7 @@ def _finding(signals: Signals, episode: Episode) -> Finding:
     where = f"at step {episode.onsets[0]}" if times == 1 else f"{times} times, first at step {episode.onsets[0]}"
     rank = f" on rank {episode.rank}" if episode.rank is not None else ""
     what = name_of(episode)
-    text = f"{episode.series.name} is {what}{rank} {where} ({episode.points} logged points) and finite again after."
+    rows = "that no row holds" if episode.disguise == "message" else f"{episode.points} logged points"
+    text = f"{episode.series.name} is {what}{rank} {where} ({rows}) and finite again after."
     confidence = 0.75 if episode.disguise or episode.component else 0.95
     return finding(signals, episode, confidence, text)

@@ -4,7 +4,8 @@ What it detects:
     Places that could not be read (checksum gaps, undecodable records, damaged archives), rows that the logger refused,
     steps below zero, one step logged twice with different values, two jobs that write one file, an unfinished last
     line, a sampled export, two sources that disagree about the same metric, a loss that ends while the rows of training
-    go on, a stretch without any row in a log that is regular on both sides of it.
+    go on, a stretch without any row in a log that is regular on both sides of it, rows whose time since the start is
+    another run's.
 
 Why it matters:
     An incident may lie in what is missing. A verdict over a damaged log is a verdict over the rest of it.
@@ -37,7 +38,8 @@ from trainforensics.detectors.resume.unread import refused, unread
 from trainforensics.kinds import KINDS, Severity
 from trainforensics.model import Clear, Evidence, Finding, Fired, Outcome
 from trainforensics.signals import Curve, Signals
-from trainforensics.signals.clashes import clashes, most_clashing, share, two_writers
+from trainforensics.signals.clashes import clashes, foreign_rows, most_clashing, share, two_writers
+from trainforensics.signals.pace import total_time
 from trainforensics.signals.rows import missing_stretch, rows_after_loss
 
 META = Meta(
@@ -67,6 +69,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
         _clash(signals, curves, params),
         _ended(signals),
         _gap(signals, curves, params),
+        _foreign(signals),
     )
     found = (*unread(damaged, "medium", 0.9), *unread(remarks, "low", 0.8), *(f for f in others if f is not None))
     return Fired(found) if found else Clear()
@@ -131,6 +134,21 @@ def _gap(signals: Signals, curves: tuple[Curve, ...], params: Params) -> Finding
     severity: Severity = "medium" if lost >= params["caps"] else "low"
     finding = _finding(curve, before + cadence, severity, text, float(missing))
     return replace(finding, onset_interval=(before, before + cadence), end_step=after)
+
+
+def _foreign(signals: Signals) -> Finding | None:
+    """Rows in the middle of the log that a clock far ahead of all around them tells to be of another run."""
+    clock = total_time(signals)
+    rows = foreign_rows(clock) if clock is not None else None
+    if clock is None or rows is None:
+        return None
+    first, last = (int(clock.step[at]) for at in rows)
+    ahead, after = (float(clock.value[at]) for at in (rows[1], rows[1] + 1))
+    text = (
+        f"{clock.name} runs back from {ahead:.6g} to {after:.6g} behind step {last} and goes on as before step {first}:"
+        " the rows between are of another run"
+    )
+    return replace(_finding(clock, first, "medium", text, ahead), end_step=last)
 
 
 def _finding(curve: Curve, step: int, severity: Severity, text: str, value: float) -> Finding:

@@ -172,6 +172,15 @@ class Clock:
         self.step = done * self._per_epoch + iteration
         return self.step
 
+    @property
+    def iterates(self) -> bool:
+        """Whether iterations of the training were stated out of so many."""
+        return self._raw_total > 0
+
+    def counts_on(self, iteration: int, total: int) -> bool:
+        """Whether an evaluation that states an iteration is of the training's: "100/100 val" behind "90/100 train"."""
+        return not self._laps and 0 < total == self._raw_total and iteration >= self._raw
+
     def _goes_on(self, iteration: int, total: int, epoch: int | None) -> bool:
         """Whether iterations go on in the next epoch as they did in the last, whose total was not reached: it is
         that of the run."""

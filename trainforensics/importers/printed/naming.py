@@ -24,6 +24,12 @@ RESULT_ROLES = frozenset({"train_loss", "val_loss", "val_metric", "grad_norm", "
 _SPLIT_BEHIND = re.compile(r"(.+)[ /](\w+)")
 _SPLIT_LEAD = re.compile(r"(\w+) (?=\S*/)")  # "Train loss/train/total"
 _TAGGED = re.compile(r"\w+[_\d]\w*")
+# Of weights made from those that were trained: "diagnostic pre-quantization post-ema val_loss:2.3".
+_OF_MADE = re.compile(
+    r"(?:[\w-]+ )*(?:[^\W_]+[-_])*(?:ema|swa|quant(?:i[sz]ed|i[sz]ation)?|averaged|merged|pruned|ttt)"
+    r"(?:[-_][^\W_]+)*(?: [\w-]+)*",
+    re.IGNORECASE,
+)
 TRAIN = re.compile(r"train", re.IGNORECASE)
 _INFERENCE = re.compile(r"(?:infer(?:ence)?|eval(?:uation)?|validation|test)(?:[ _]time)?", re.IGNORECASE)
 _BEST = re.compile(r"(?:val/)?(?:[Bb]est|BEST)(?![a-z])")
@@ -179,7 +185,8 @@ def _is_result(name: str) -> bool:
 def _share_lead(items: Sequence[Item]) -> None:
     """A word before the first name belongs to all of them: "final_int8_roundtrip val_loss:2.2 val_bpb:1.3"."""
     lead, _, name = items[0].name.rpartition(" ")
-    if not _TAGGED.fullmatch(lead) or any(" " in item.name for item in items[1:]):
+    own = _TAGGED.fullmatch(lead) or (says_validation(name) and _OF_MADE.fullmatch(lead))
+    if not own or any(" " in item.name for item in items[1:]):
         return
     for item in (item for item in items if item.name):
         item.name = f"{lead}/{name if item is items[0] else item.name}"

@@ -173,6 +173,7 @@ class Reader:
         shape, self._latest = self._latest, None
         if shape is not None and shape.rows:
             self.records += 1
+            self._listing.end()
             self._progress.counted_row()
             self._header = shape.step_name if _GOES_ON.match(self._lines.after(number)) else ""
             if abs(step := whole_number(shape.rows[-1][shape.step - 1])) < LARGEST_COUNT:
@@ -332,7 +333,7 @@ class Reader:
             return None
         if self._training and learned.only_scores and not says_validation(line):
             learned.validation = False
-        self._listing.over, self._listing.inside = True, False
+        self._listing.end()
         self._idle.clear()
         self._known.add(self._learner.mind_others(learned, line, number, self._header))
         return line
@@ -340,6 +341,7 @@ class Reader:
     # --- records -------------------------------------------------------------------------------------------------
 
     def _take(self, shape: Shape, groups: tuple[str | None, ...], line: int) -> None:
+        self._listing.end()
         if shape.summary:
             said = "the trainer's summary of the training"
             self._events.append(Event("finish", self.clock.step, text=said, source=self.source.label, line=line))
@@ -350,6 +352,7 @@ class Reader:
             self._repeated = False
             return
         shape = self._known.of_pass(shape, groups)
+        self._mind_batches(shape, groups)
         step = (self.clock.step or 0) if shape.follows else self._step(shape, groups, line)
         if shape.counted:
             self._evaluating = shape.validation and (self._evaluating or not shape.values)
@@ -380,6 +383,16 @@ class Reader:
         if begun is not None and begun < self._done and not self._progress.is_drawn:
             self.clock.begun_anew()
         self._done = None
+
+    def _mind_batches(self, shape: Shape, groups: tuple[str | None, ...]) -> None:
+        """Decide by its first row behind one of the training whose iterations an evaluation without an epoch counts."""
+        if not (shape.validation and shape.inner) or shape.epoch or shape.batches:
+            return
+        count, total = (count_of(groups[group - 1]) for group in (shape.inner, shape.total))
+        if self.clock.counts_on(count, total):
+            shape.state_step()
+        else:
+            shape.batches = self.clock.iterates
 
     def _append(self, shape: Shape, groups: tuple[str | None, ...], step: int, *, again: bool) -> None:
         """Add a row. `again`: progress that is written again and again, of which the last row of a step counts."""

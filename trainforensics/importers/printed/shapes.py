@@ -177,6 +177,10 @@ class Shape:
         self.step, self.inner, self.total, self.stated, self.plain = self.epoch + 1, 0, 0, False, False
         self.step_name = self.step_name or "iteration"
 
+    def state_step(self) -> None:
+        """Take its count out of so many as that of the training's steps, not of its own batches."""
+        self.step, self.step_name, self.inner, self.batches = self.inner, "iteration", 0, False
+
     def count_epochs(self) -> None:
         """Take its count as the epoch's."""
         self.epoch, self.step, self.step_name = self.step, 0, ""

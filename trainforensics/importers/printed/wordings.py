@@ -123,6 +123,9 @@ _FORMATS = tuple(
          r"iteration \1, loss=\2, smoothed_loss=\3, \4"),
         (" ends with loss ", rf"\s*(Training|Validation|Test) batch (\d+) ends with loss ({NUMBER})\.",  # KotlinDL
          r"\1 batch: \2, loss: \3"),
+        # of DeepSpeed's examples, whose engine counts its updates as steps
+        (" with Perplexity: ", rf"\s*Step at (\d+) with Perplexity: ({NUMBER})", r"iteration \1, val/perplexity: \2"),
+        (" with Perplexity: ", rf"\s*Epoch at (\d+) with Perplexity: ({NUMBER})", r"epoch \1, val/perplexity: \2"),
         (" of piece ", r".*?\bStep (\d+) of piece (\d+) of epoch (\d+)(.*)", r"epoch \3, piece \2, step \1\4"),
         ("learn", rf"\s*(\d+):\s+learn:? ({NUMBER})(?:\s+test:? ({NUMBER}))?(?:\s.*|passed: .*)",  # CatBoost
          r"iteration \1, learn=\2, test/learn=\3"),
