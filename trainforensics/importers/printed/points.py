@@ -181,7 +181,7 @@ def _times(texts: Sequence[str | None]) -> _Ints:
             return np.array(plain, dtype="datetime64[us]").astype(np.int64)
         except ValueError:
             pass
-    return np.array([parse_time(text) if text else NO_TIME for text in plain], np.int64)
+    return np.array([parse_time(text) if text else NO_TIME for text in texts], np.int64)
 
 
 def _in_order(pieces: Sequence[Points]) -> Points:
