@@ -28,8 +28,11 @@ def learns(signals: Signals) -> bool:
 def loss_falls_after(signals: Signals, step: int) -> bool | None:
     """Whether the training loss goes on falling after a step, beyond its noise; None where that cannot be seen."""
     loss = signals.curve("train_loss")
-    if loss is None:
-        return None
+    return None if loss is None else falls_after(loss, step)
+
+
+def falls_after(loss: Curve, step: int) -> bool | None:
+    """The same of one loss, or of a part of it."""
     value, at = loss.value[loss.finite], loss.step[loss.finite]
     since, before = value[at >= step], value[at < step]
     third = len(since) // 3

@@ -18,7 +18,7 @@ Evidence:
 
 False positives:
     Fine-tuning over several epochs memorises honestly: more than one pass over the data clears it, and so does a
-    collapse that begins with an epoch. A plateau at the start that ends when learning sets in is no settled level. A
+    collapse that begins with an epoch, or that evaluations confirm at a level that text allows. A plateau at the start that ends when learning sets in is no settled level. A
     small set may be solved at once: a second epoch, or validation that stays far above training, says so.
 
 Example:
