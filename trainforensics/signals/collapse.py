@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+<<<<<<< HEAD
 from collections.abc import Iterator
+=======
+from collections.abc import Iterable
+>>>>>>> 4ffe25d (Tests of torchrun's folders, clocks, bars, weights, updates, cuts and low losses)
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +29,11 @@ DESCENDED = 0.7  # of the start: learning had set in before
 BELOW = 3.0  # noise widths
 SET_IN = 0.25  # of the log: until then learning may set in at last, and go all the way
 FALL_SPAN = 0.15  # of the log, for the whole fall
-UNTRAINED, GUESSED = 5.0, math.log(LARGEST_VOCABULARY)  # nats: where models of text start, of hundreds of tokens or more
+UNTRAINED, GUESSED = (
+    5.0,
+    math.log(LARGEST_VOCABULARY),
+)  # nats: where models of text start, of hundreds of tokens or more
+SLOWLY = 0.2  # of its descent, left after a tenth of the way
 IMPOSSIBLE = 0.1  # nats per token: the best models stay above 0.3 even on source code
 FEWEST = 5  # points that show the solved state
 GONE, UPDATES = 2, 50  # points that confirm a loss to be gone; updates within which no task is learnt to the last digit
@@ -146,8 +154,10 @@ def settled_fall(signals: Signals, loss: Curve, left: float) -> Fall | None:
             continue  # a solved task goes on falling, but not to a tenth within a few points
         if np.median(loss.value[onset:]) > left * before or _scheduled(signals, loss, onset - width, halfway):
             return None
-        reads_answer = UNTRAINED < start < GUESSED and before > 2 * LEARNT and median(loss.value[-FEWEST:]) < IMPOSSIBLE
-        if not (reads_answer and not is_distance(loss)) and _evaluation_follows(signals, loss, onset - width, halfway):
+        no_text = _of_text(loss, onset, before) and median(loss.value[-FEWEST:]) < IMPOSSIBLE
+        scores = validation_curves(signals, "val_metric")
+        evaluations = scores if no_text else (*validation_curves(signals), *scores)
+        if _follows(evaluations, int(loss.step[max(onset - width, 0)]), int(loss.step[halfway])):
             return None
         return Fall(onset, onset + width, before)
     return None
@@ -171,10 +181,18 @@ def _scheduled(signals: Signals, loss: Curve, start: int, stop: int) -> bool:
     return bool(np.floor(epoch.value[max(epoch.at(last), 0)]) > np.floor(epoch.value[max(epoch.at(first), 0)]))
 
 
-def _evaluation_follows(signals: Signals, loss: Curve, start: int, stop: int) -> bool:
-    """Whether an error measured in evaluation falls between two points to half of what it was before."""
-    first, last = int(loss.step[max(start, 0)]), int(loss.step[stop])
-    for curve in (*validation_curves(signals), *validation_curves(signals, "val_metric")):
+def _of_text(loss: Curve, onset: int, before: float) -> bool:
+    """Whether a loss begins as that of an untrained model of text and comes down as slowly: a recogniser, which starts
+    as high, is on its plateau of blanks at once."""
+    start, tenth = median(loss.value[:FEWEST]), onset // 10
+    if not UNTRAINED < start < GUESSED or before < 2 * LEARNT or is_distance(loss) or tenth < 1:
+        return False
+    return median(loss.value[tenth:][:FEWEST]) - before > SLOWLY * (start - before)
+
+
+def _follows(evaluations: Iterable[Curve], first: int, last: int) -> bool:
+    """Whether an error measured in evaluation falls between two steps to half of what it was before."""
+    for curve in evaluations:
         before, since = curve.value[curve.step <= first], curve.value[curve.step > last]
         if len(before) and len(since) and 0 < since.min() < CONFIRMED * before[-1] and not higher_is_better(curve):
             return True

@@ -77,7 +77,7 @@ def _departure(signals: Signals, curve: Curve, params: Params) -> Departure | No
 
 
 def _died(signals: Signals, curve: Curve, params: Params) -> Departure | None:
-    if len(curve) and np.nanmax(curve.value) > 1:
+    if curve.value[curve.finite].max(initial=0.0) > 1:
         return _many_died(signals, curve, params["far_factor"])
     share = params["dead_share"]
     alive = Curve(curve.series, curve.step, 1.0 - curve.value, curve.time, curve.segment)
@@ -92,7 +92,9 @@ def _many_died(signals: Signals, curve: Curve, factor: float) -> Departure | Non
     known = curve.only_finite()
     count = Curve(known.series, known.step, known.value + 1, known.time, known.segment)
     left = departure(count, factor)
-    rebuilt = next((c for c in signals.every_curve() if _REBUILT.search(c.name.lower()) and c.series.role is None), None)
+    rebuilt = next(
+        (c for c in signals.every_curve() if _REBUILT.search(c.name.lower()) and c.series.role is None), None
+    )
     judged = rebuilt or signals.curve("train_loss")
     if left is None or judged is None:
         return None
