@@ -59,7 +59,7 @@ def test_updates_that_were_always_too_small_matter_where_the_loss_does_not_fall(
 
 
 def test_updates_that_add_up_to_nothing() -> None:
-    """The learning rate is as small, but in 6,000 steps the weights cannot move by a hundredth, and the loss did not."""
+    """The rate is as small, but in 6,000 steps the weights cannot move by a hundredth, and the loss did not move."""
     step = 20 * np.arange(300)
     still = 6.9 - np.linspace(0, 0.09, 300) + 0.02 * RNG.standard_normal(300)
     timid = {"update_ratio": 4e-7 * NOISE[:300], "learning_rate": np.full(300, 1e-7)}

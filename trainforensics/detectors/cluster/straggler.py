@@ -3,7 +3,7 @@
 What it detects:
     A rank whose step time (or data loading time) stays above the other ranks', or whose tokens per second stay below,
     by a tenth or more and beyond what all ranks ordinarily do. Where ranks wait for one another, the one that waits
-    far less than the others, or less by a tenth of each step. And a rank that the trainer's own watch calls a straggler.
+    far less than the others, or less by a tenth of each step. A rank that the trainer's own watch calls a straggler.
 
 Why it matters:
     Synchronous training runs at the pace of its slowest rank: one hot or badly connected device costs all of them.

@@ -2,8 +2,8 @@
 
 What it detects:
     An activation norm, deviation or maximum that leaves its own early level for good by a large factor up or down, or a
-    share of dead neurons that jumps to most of them, in one layer or all; a count of them that grows a hundredfold while
-    what they rebuild gets no better.
+    share of dead neurons that jumps to most of them, in one layer or all; a count of them that grows a hundredfold
+    while what they rebuild gets no better.
 
 Why it matters:
     Growing activations are what overflows later in low precision; dying ones pass no gradient. The first layer in time

@@ -117,7 +117,7 @@ def _below_rate(curve: Curve, lr: Floats, params: Params) -> bool:
 
 
 def _moves_nothing(signals: Signals, curve: Curve) -> bool:
-    """Whether the updates of a long log, all in one direction, would hardly move the weights, and the loss hardly moves.
+    """Whether the updates of a long log, all in one direction, would hardly move the weights, nor the loss moves.
 
     Where it does, as in fine-tuning, little is enough.
     """
