@@ -225,6 +225,13 @@ def test_wall_times_without_a_year(lead: str, tmp_path: Path) -> None:
     assert np.diff(found.wall).tolist() == [8_000_000] * 3
 
 
+def test_times_without_a_year_go_on_in_the_next(tmp_path: Path) -> None:
+    lines = [f"[{day} 23:59:00 engine]: iter: {i}  loss: 2.{i}\n" for i, day in enumerate(("12/30", "12/31", "01/01"))]
+    found = read_text(tmp_path, "".join(lines)).series["loss"]
+    assert found.wall is not None
+    assert np.diff(found.wall).tolist() == [86_400_000_000] * 2
+
+
 def test_steps_that_are_completed_and_tensors_of_a_device(tmp_path: Path) -> None:
     bar = "Training Epoch: {}/2, step {}/3 completed (loss: {}.5): {}%|#  | {}/3 [00:00<27:20,  2.10s/it]\n"
     evaluation = " eval_ppl=tensor(57.5, device='cuda:0') eval_epoch_loss=tensor(4.25, device='cuda:0')\n"
