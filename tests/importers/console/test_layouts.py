@@ -216,6 +216,7 @@ def test_a_mere_rate_of_small_numbers_keeps_its_name(tmp_path: Path) -> None:
         "\x1b[32m[04/11 22:56:{:02d} d2.utils.events]: \x1b[0m eta: 0:47:06  ",
         "I0411 22:56:{:02d}.000000 139 train.py:40] ",
         "04/11/2000 22:56:{:02d} - INFO - __main__ - ",
+        "[04/11/24 22:56:{:02d}] INFO     ",
     ],
 )
 def test_wall_times_without_a_year(lead: str, tmp_path: Path) -> None:
@@ -223,6 +224,11 @@ def test_wall_times_without_a_year(lead: str, tmp_path: Path) -> None:
     found = read_text(tmp_path, "".join(lines)).series["total_loss"]
     assert found.wall is not None
     assert np.diff(found.wall).tolist() == [8_000_000] * 3
+
+
+def test_where_rich_says_a_line_comes_from_is_no_number_of_it(tmp_path: Path) -> None:
+    lines = (f"[05/01/24 10:00:0{i}] INFO     step {i} loss 2.{i}{' ' * 40}train.py:40\n" for i in range(4))
+    assert read_text(tmp_path, "".join(lines)).series.keys() == {"loss"}
 
 
 def test_times_without_a_year_go_on_in_the_next(tmp_path: Path) -> None:

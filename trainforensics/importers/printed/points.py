@@ -188,7 +188,7 @@ def numbers(texts: Sequence[str | None]) -> tuple[NDArray[np.float64], NDArray[n
 
 def _times(texts: Sequence[str | None]) -> _Ints:
     plain = [(text or "").replace(",", ".", 1).replace("/", "-") for text in texts]
-    if all(len(text) <= 26 and text[-1:].isdigit() and "+" not in text for text in plain):
+    if all(len(text) <= 26 and text[4:5] == "-" and text[-1:].isdigit() and "+" not in text for text in plain):
         try:
             return np.array(plain, dtype="datetime64[us]").astype(np.int64)
         except ValueError:
