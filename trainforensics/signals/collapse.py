@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-<<<<<<< HEAD
-from collections.abc import Iterator
-=======
-from collections.abc import Iterable
->>>>>>> 4ffe25d (Tests of torchrun's folders, clocks, bars, weights, updates, cuts and low losses)
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np

@@ -212,7 +212,6 @@ def test_a_setback_that_is_made_up_for_is_none(after: tuple[float, ...], told: b
     assert bool(findings(signals)) is told
 
 
-<<<<<<< HEAD
 def test_a_peak_twice_as_high_as_all_others_in_an_unsteady_set() -> None:
     value = fall(60, 0.08)
     value[[20, 30]] += 0.8
@@ -221,7 +220,8 @@ def test_a_peak_twice_as_high_as_all_others_in_an_unsteady_set() -> None:
     assert [finding.onset_step for finding in findings(signals)] == [EVERY * 41]
     value[50] /= 1.7  # a set that is as far below at times is a small one
     assert not findings(make_signals([validation(value), training(60)]))
-=======
+
+
 def test_a_fall_over_decades_that_training_shares_is_none() -> None:
     """The losses of an equation fall as fast as each other, and by steps once another optimiser takes over."""
     n = 150
@@ -233,4 +233,3 @@ def test_a_fall_over_decades_that_training_shares_is_none() -> None:
     value = fall(n, 0.005)
     value[75:] -= 0.8
     assert len(findings(make_signals([validation(value), still]))) == 1
->>>>>>> 4ffe25d (Tests of torchrun's folders, clocks, bars, weights, updates, cuts and low losses)

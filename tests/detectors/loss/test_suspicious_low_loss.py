@@ -166,7 +166,6 @@ def test_nothing_left_at_the_end_of_each_of_several_starts(gap: int, told: bool)
     assert bool(findings(make_signals([loss]))) == told
 
 
-<<<<<<< HEAD
 def contrasted(seed: int, first: int, way: int) -> list[Curve]:
     """A contrastive loss and its accuracy in a batch of 64, which becomes perfect within `way` points from `first` on,
     while the loss falls by a sixth."""
@@ -191,7 +190,8 @@ def test_an_accuracy_that_is_learnt_or_falls_back_is_none() -> None:
         loss, accuracy = contrasted(seed, 180, 1)
         back = np.where(np.arange(N) == 250, 0.9, accuracy.value)
         assert not findings(make_signals([loss, make_curve(back, None, name="train/contrast_acc", series_id=1)]))
-=======
+
+
 def text(at: int, plateau: bool, seed: int) -> tuple[Curve, Curve]:
     """The loss of a model of text, or of a recogniser on its plateau of blanks, that falls to nothing; and evaluations
     that confirm it."""
@@ -208,4 +208,3 @@ def test_no_evaluation_makes_so_low_a_loss_of_text_true(seed: int) -> None:
     assert not findings(make_signals([*text(180, True, seed)]))
     error = make_curve(np.where(np.arange(30) < 18, 0.98, 0.03), "val_metric", name="cer", step=10 * np.arange(1, 31))
     assert not findings(make_signals([*text(180, False, seed), error]))
->>>>>>> 4ffe25d (Tests of torchrun's folders, clocks, bars, weights, updates, cuts and low losses)

@@ -7,7 +7,6 @@ What it detects:
     back up, or that comes again and again; one fall at once where a smooth decay is declared; a declared warm-up that
     is cut, or never seen; cuts at even distances down to next to nothing while the loss was improving before each of
     them, or set a new minimum with every point before the first of them; a decay that is over long before the log is,
-    them, or set a new minimum with every point before the first of them; a decay that is over long before the log is,
     or a cosine that swings up and down all along: schedules planned in epochs that are stepped with every batch. A rate
     that leaps up and down over decades from point to point.
 
