@@ -66,6 +66,15 @@ def test_folders_of_writers_join_their_parent(tmp_path: Path, folder: str) -> No
     ) == {"run": [f"{folder}/log.jsonl", "metrics.jsonl"]}
 
 
+def test_what_torchrun_keeps_of_each_process_is_one_run(tmp_path: Path) -> None:
+    for attempt, rank in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        log(tmp_path / "logs" / "none_k3" / f"attempt_{attempt}" / str(rank) / "stdout.log")
+    log(tmp_path / "sweep" / "attempt_1" / "metrics.jsonl")
+    log(tmp_path / "sweep" / "attempt_2" / "metrics.jsonl")
+    files = {name.partition("/")[2]: len(labels) for name, labels in found(discover([tmp_path])).items()}
+    assert files == {"logs/none_k3": 4, "sweep/attempt_1": 1, "sweep/attempt_2": 1}
+
+
 def test_train_and_validation_are_halves_of_one_run(tmp_path: Path) -> None:
     for half in ("train", "validation"):
         write_scalars(tmp_path / "run" / half / "events.out.tfevents.1.host", range(20), "epoch_loss")

@@ -417,3 +417,26 @@ def test_losses_of_one_run_without_a_known_one() -> None:
     assert are_losses(["d_adv_loss", "f_slf_loss", "f_cyc_loss"])
     assert not are_losses(["unit_cost", "price", "quantity"])
     assert not are_losses(["val_box_loss"])
+
+
+@pytest.mark.parametrize(
+    ("name", "role"),
+    [
+        ("perf/ram_util_percent", "host_memory"),
+        ("info/learner/default_policy/learner_stats/total_loss", "train_loss"),
+        ("info/learner/default_policy/learner_stats/vf_loss", None),
+        ("val_dice_coef", "val_metric"),
+        ("dice_coef", None),
+        ("val_iou_score", "val_metric"),
+        ("sparsity/dead_features", "dead_fraction"),
+        ("sparsity/mean_passes_since_fired", None),
+        ("sparsity/layer1", "dead_fraction"),
+        ("train/loss/reward", None),
+        ("train/reward", "reward"),
+        ("total_weights", "batch_size"),
+        ("seconds", "step_time"),
+        ("gpu_seconds", None),
+    ],
+)
+def test_names_of_trainers_for_policies_world_models_and_features(name: str, role: str | None) -> None:
+    assert resolve(name).role == role

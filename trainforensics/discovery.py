@@ -53,6 +53,7 @@ _SAY_WHAT_THEY_ARE = "say which is the step and which the loss with --map NAME=s
 
 _CHECKPOINT = re.compile(r"^(checkpoint|ckpt|global_?step|iter|step|model|state|epoch=\d+-step)[-_=]?0*(\d+)$", re.I)
 _RANK_FOLDER = re.compile(r"^rank[-_]?\d+$", re.IGNORECASE)
+_ATTEMPT = re.compile(r"^attempt_\d+$")  # of torchrun's elastic agent, whose folders are called by the local ranks
 _SPLIT_FOLDERS = frozenset({"train", "training", "val", "valid", "validation", "eval", "evaluation", "test"})
 _WANDB_RUN = re.compile(r"^(?:offline-)?run-\d{8}_\d{6}-\w+$")
 _WANDB_CLIENT = re.compile(r"^(?:debug(?:-internal|-core|-cli\..+)?|core-debug.*)\.log$")
@@ -249,6 +250,8 @@ def _joins(folder: Path, siblings: list[os.DirEntry[str]]) -> bool:
     name, parent = folder.name, folder.parent
     if _RANK_FOLDER.match(name) or _closes(folder) or name in ("wandb", "checkpoints", _HYDRA):
         return True
+    if _is_attempt(folder) or (_ATTEMPT.match(parent.name) and name.isdecimal()):
+        return True
     if name.lower() in _SPLIT_FOLDERS:
         return _splits_one_run(siblings)
     if name == "runs":
@@ -256,6 +259,11 @@ def _joins(folder: Path, siblings: list[os.DirEntry[str]]) -> bool:
     if parent.name == "runs" and _HF_RUN_DATE.match(name):
         return _has_trainer_state(parent.parent)
     return _is_add_scalars(folder)
+
+
+def _is_attempt(folder: Path) -> bool:
+    """Whether torchrun's elastic agent kept here what the processes of one attempt printed, by their local ranks."""
+    return _ATTEMPT.match(folder.name) is not None and (folder / "0").is_dir()
 
 
 def _closes(folder: Path) -> bool:

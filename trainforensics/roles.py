@@ -494,7 +494,8 @@ def _resolve(name: str) -> RoleMatch:
     tokens = _cut(name)
     parts = _set_aside(tokens)
     within = [token for token in parts.tokens if token.word not in _table().neutral]
-    if any("".join(token.word for token in said) in _table().counts for said in (tokens, parts.tokens, within)):
+    last = [token for token in tokens if token.component == tokens[-1].component]
+    if any("".join(token.word for token in said) in _table().counts for said in (tokens, parts.tokens, within, last)):
         return RoleMatch()
     if len(within) == 1 and within[0].word in _PLURALS:
         return RoleMatch()
@@ -517,6 +518,7 @@ def _cut(name: str) -> list[_Token]:
     """The words of a name in lower case, each with its path component and its text as logged."""
     tokens: list[_Token] = []
     plain = _NORM_ORDER.sub(r"\1", _SUFFIX_UNIT.sub("", _UNIT.sub(" ", name))).replace(" - ", "/")
+    plain = plain.replace("default_policy/", "")  # as RLlib calls the only one
     plain = _NORM_BARS.sub(r"\1 norm", _POSSESSIVE.sub("", _HELD_OUT_NORM.sub(r"\1\2_loss", _WINDOW.sub("", plain))))
     for index, part in enumerate(_COMPONENT.finditer(plain)):
         for found in _WORD.finditer(part[0]):
@@ -618,8 +620,9 @@ def _fit(rule: _Rule, key: str, run: list[_Token], rest: list[_Token], name: _Na
     own = {token.component for token in run}
     for token in rest:
         stem = token.word.rstrip("0123456789")
-        if token.word == "loss" and rule.role != "train_loss" and token.component in own:
-            return None
+        of_loss = token.word == "loss" and (token.component in own or rule.role == "reward")
+        if of_loss and rule.role != "train_loss":
+            return None  # and a world model predicts rewards: "loss/reward"
         if token.word in table.neutral or (stem or token.word) in rule.decorations or token.word in table.domain:
             weak |= token.word in table.weakening or token.word[len(stem) :].strip("0") != ""
         elif rule.role == "reward" and (found := _SPAN.fullmatch(token.word)) and found[1] in {"", *table.neutral}:

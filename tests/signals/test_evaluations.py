@@ -34,3 +34,10 @@ def test_scores(name: str) -> None:
 @pytest.mark.parametrize("name", ["val/error", "val_err", "eval_ppl", "test/perplexity", "dev_wer", "rmse", "fid"])
 def test_errors(name: str) -> None:
     assert not higher_is_better(make_curve([1.0], "val_metric", name=name))
+
+
+def test_a_mere_metric_that_falls_through_decades_is_an_error() -> None:
+    falls = np.geomspace(0.9, 0.001, 30)
+    assert not higher_is_better(make_curve(falls, "val_metric", name="Test metric"))
+    assert higher_is_better(make_curve(1 - falls, "val_metric", name="Test metric"))
+    assert higher_is_better(make_curve(falls, "val_metric", name="test_accuracy"))

@@ -92,6 +92,22 @@ def test_ranks_of_one_run(run: Path, tmp_path: Path) -> None:
     assert sorted(s.series.rank for s in stored["run"].series if s.series.name == "loss") == [0, 1, 2]
 
 
+@pytest.mark.parametrize("lead", ["[rank{}]: ", ""])
+def test_ranks_of_torchrun_and_their_restart(run: Path, tmp_path: Path, lead: str) -> None:
+    """A rank's second attempt continues its first."""
+    rng = np.random.default_rng(0)
+    for attempt, steps in ((0, range(0, 100, 2)), (1, range(60, 200, 2))):
+        for local in range(2):
+            file = run / "none_k3" / f"attempt_{attempt}" / str(local) / "stdout.log"
+            file.parent.mkdir(parents=True)
+            lines = (f"{lead.format(local)}step {step} | loss {3 + rng.normal():.4f} | lr 3.0e-04\n" for step in steps)
+            file.write_text("".join(lines), encoding="utf-8")
+            (file.parent / "stderr.log").write_text("UserWarning: nothing of note\n", encoding="utf-8")
+    (stored,) = imported(tmp_path / "store", run).values()
+    assert {s.series.rank for s in stored.series if s.series.name == "loss"} == {0, 1}
+    assert segments(stored) == [(0, 0, 98), (1, 60, 198)]
+
+
 def test_training_and_validation_files(run: Path, tmp_path: Path) -> None:
     write_jsonl(run / "train.jsonl", rows(range(100)))
     write_jsonl(run / "val.jsonl", rows(range(0, 100, 10), seed=1))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,7 @@ from trainforensics.signals.noise import median, robust_sigma
 from trainforensics.signals.rises import ramp
 from trainforensics.signals.run import Signals
 from trainforensics.signals.stretches import at_steps
+from trainforensics.signals.task import LARGEST_VOCABULARY, is_distance
 from trainforensics.signals.trend import moving_median
 
 LEARNT = 0.5  # nats: a level below may be noise of a task that is solved, a start below was learnt before
@@ -23,6 +25,12 @@ DESCENDED = 0.7  # of the start: learning had set in before
 BELOW = 3.0  # noise widths
 SET_IN = 0.25  # of the log: until then learning may set in at last, and go all the way
 FALL_SPAN = 0.15  # of the log, for the whole fall
+UNTRAINED, GUESSED = (
+    5.0,
+    math.log(LARGEST_VOCABULARY),
+)  # nats: where models of text start, of hundreds of tokens or more
+SLOWLY = 0.2  # of its descent, left after a tenth of the way
+IMPOSSIBLE = 0.1  # nats per token: the best models stay above 0.3 even on source code
 FEWEST = 5  # points that show the solved state
 GONE, UPDATES = 2, 50  # points that confirm a loss to be gone; updates within which no task is learnt to the last digit
 LEFT = 0.2  # of the loss after it fell with its features
@@ -121,7 +129,8 @@ def bottomless(loss: Curve, factor: float) -> Fall | None:
 def settled_fall(signals: Signals, loss: Curve, left: float) -> Fall | None:
     """A level that was settled, after a descent, and within 15 % of the log falls to a share `left` of itself.
 
-    None where the learning rate fell or an epoch began with it.
+    None where the learning rate fell or an epoch began with it; nor where evaluations confirm it, unless the loss is
+    that of a model of text, by its start, and falls to what no text allows: evaluations read the answer as well.
     """
     n = len(loss)
     width = max(10, n // 12)
@@ -139,7 +148,12 @@ def settled_fall(signals: Signals, loss: Curve, left: float) -> Fall | None:
         onset = _leaving(loss.value[at - width : halfway + 1], before) + at - width
         if before < LEARNT and not np.median(loss.value[halfway + FEWEST :][:FEWEST]) < left * before:
             continue  # a solved task goes on falling, but not to a tenth within a few points
-        if np.median(loss.value[onset:]) > left * before or _explained(signals, loss, onset - width, halfway):
+        if np.median(loss.value[onset:]) > left * before or _scheduled(signals, loss, onset - width, halfway):
+            return None
+        no_text = _of_text(loss, onset, before) and median(loss.value[-FEWEST:]) < IMPOSSIBLE
+        scores = validation_curves(signals, "val_metric")
+        evaluations = scores if no_text else (*validation_curves(signals), *scores)
+        if _follows(evaluations, int(loss.step[max(onset - width, 0)]), int(loss.step[halfway])):
             return None
         return Fall(onset, onset + width, before)
     return None
@@ -151,11 +165,9 @@ def _leaving(value: Floats, level: float) -> int:
     return min(int(inside[-1]) + 1, len(value) - 1) if len(inside) else len(value) - 1
 
 
-def _explained(signals: Signals, loss: Curve, start: int, stop: int) -> bool:
-    """Whether the learning rate fell or an epoch began between two points, or evaluation gets better with the loss."""
+def _scheduled(signals: Signals, loss: Curve, start: int, stop: int) -> bool:
+    """Whether the learning rate fell or an epoch began between two points."""
     first, last = int(loss.step[max(start, 0)]), int(loss.step[stop])
-    if _evaluation_follows(signals, first, last):
-        return True
     rate, epoch = signals.curve("learning_rate"), signals.curve("epoch")
     if rate is not None and rate.value[max(rate.at(last), 0)] < 0.5 * rate.value[max(rate.at(first), 0)]:
         return True
@@ -165,9 +177,18 @@ def _explained(signals: Signals, loss: Curve, start: int, stop: int) -> bool:
     return bool(np.floor(epoch.value[max(epoch.at(last), 0)]) > np.floor(epoch.value[max(epoch.at(first), 0)]))
 
 
-def _evaluation_follows(signals: Signals, first: int, last: int) -> bool:
-    """Whether an error measured in evaluation falls to half of what it was before."""
-    for curve in (*validation_curves(signals), *validation_curves(signals, "val_metric")):
+def _of_text(loss: Curve, onset: int, before: float) -> bool:
+    """Whether a loss begins as that of an untrained model of text and comes down as slowly: a recogniser, which starts
+    as high, is on its plateau of blanks at once."""
+    start, tenth = median(loss.value[:FEWEST]), onset // 10
+    if not UNTRAINED < start < GUESSED or before < 2 * LEARNT or is_distance(loss) or tenth < 1:
+        return False
+    return median(loss.value[tenth:][:FEWEST]) - before > SLOWLY * (start - before)
+
+
+def _follows(evaluations: Iterable[Curve], first: int, last: int) -> bool:
+    """Whether an error measured in evaluation falls between two steps to half of what it was before."""
+    for curve in evaluations:
         before, since = curve.value[curve.step <= first], curve.value[curve.step > last]
         if len(before) and len(since) and 0 < since.min() < CONFIRMED * before[-1] and not higher_is_better(curve):
             return True

@@ -28,6 +28,8 @@ _LOWER_IS_BETTER = re.compile(
     r"(^|[^a-z])(err(or)?(_?rate)?|loss|nll|ppl|perplexity|bpb|bpc|wer|cer|fid|kid|fvd|eer|mse|mae|rmse|mape|lpips|distance|hausdorff|ece|brier|top\d?_?err)"
     r"($|[^a-z])"
 )
+_UNSAID = re.compile(r"(?:(?:test|val|valid|validation|eval)[ _/]+)*metrics?")
+DECADE, ENDS = 0.1, 4  # of the first evaluations, what the last ones of an error have left; how many of each
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,7 +102,12 @@ def _last_of_step(step: Ints, keep: Bools) -> Bools:
 
 
 def higher_is_better(curve: Curve) -> bool:
-    """Whether a metric is a score (accuracy, BLEU, reward) rather than an error, judged by its name."""
+    """Whether a metric is a score (accuracy, BLEU, reward) rather than an error, judged by its name.
+
+    One that is merely called a metric is an error where it falls through a decade: scores have no decades to fall.
+    """
+    if _UNSAID.fullmatch(curve.name.lower()) is not None and len(value := curve.value[curve.finite]) >= FEW:
+        return not 0 < median(value[-ENDS:]) < DECADE * median(value[:ENDS])
     return _LOWER_IS_BETTER.search(curve.name.lower()) is None
 
 

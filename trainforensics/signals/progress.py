@@ -10,6 +10,7 @@ from trainforensics.signals.curve import Curve, Ints
 from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.run import Signals
 
+IN_A_ROW = 3  # new minima, which come on a plateau once in 60 places or less
 FEWEST = 10  # points of a loss, or of a third of it, whose level is known
 
 
@@ -27,8 +28,11 @@ def learns(signals: Signals) -> bool:
 def loss_falls_after(signals: Signals, step: int) -> bool | None:
     """Whether the training loss goes on falling after a step, beyond its noise; None where that cannot be seen."""
     loss = signals.curve("train_loss")
-    if loss is None:
-        return None
+    return None if loss is None else falls_after(loss, step)
+
+
+def falls_after(loss: Curve, step: int) -> bool | None:
+    """The same of one loss, or of a part of it."""
     value, at = loss.value[loss.finite], loss.step[loss.finite]
     since, before = value[at >= step], value[at < step]
     third = len(since) // 3
@@ -37,6 +41,16 @@ def loss_falls_after(signals: Signals, step: int) -> bool | None:
     level, late = float(np.median(before[-max(5, min(third, 20)) :])), float(np.median(since[-third:]))
     noise = 1.4826 * float(np.median(np.abs(since[-third:] - late)))
     return level - late > max(noise, 0.02 * abs(level))
+
+
+def at_its_best(signals: Signals, step: int) -> bool:
+    """Whether every loss that is logged set a new minimum with each of its last few points before a step."""
+    curves = [c.only_finite() for role in ("val_loss", "train_loss") if (c := signals.curve(role)) is not None]
+    before = [curve.value[curve.step < step] for curve in curves]
+    return bool(before) and all(
+        len(value) > IN_A_ROW and bool((np.diff(np.minimum.accumulate(value))[-IN_A_ROW:] < 0).all())
+        for value in before
+    )
 
 
 def improving(signals: Signals, cuts: Ints, least: float) -> bool:

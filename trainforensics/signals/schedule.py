@@ -257,6 +257,8 @@ def _zero(rate: Floats) -> tuple[ScheduleFault, ...]:
             continue
         if a and rate[a - 1] <= NEXT_TO_ZERO * peak and rate[a : b + 1].min() > 0:
             continue  # cut again and again: where it stands is a matter of the cuts
+        if not a and 0 < rate[a] < rate[b]:
+            continue  # a range test grows from far below its end
         leaps = b + 1 < n and rate[b + 1] >= RESET * peak
         if b - a + 1 >= max(FEWEST, (0.05 if a or leaps else 0.2) * n):
             found.append(ScheduleFault("zero", int(a), int(b), float(rate[a - 1]) if a else peak, 0.0))

@@ -28,6 +28,7 @@ from trainforensics.store.staging import Block, SeriesStats, Staged
 Relation = Literal["first", "continues", "repeats", "rank", "part"]
 
 _RANK = re.compile(r"(?:^|[/._-])rank[-_]?(\d+)(?=$|[/._-])", re.IGNORECASE)
+_LOCAL_RANK = re.compile(r"(?:^|(?<=/))attempt_\d+/(\d+)/")  # where torchrun's elastic agent keeps what is printed
 _HELD_OUT = re.compile(r"(?:^|[._-])(val|valid|validation|eval|evaluation|test)(?=$|[._-])", re.IGNORECASE)
 _ORDINARY_STEM = re.compile(
     r"^(metrics?|logs?|train|training|trainer|state|history|progress|results?|output|stdout|stderr|console|events|job|nohup"
@@ -105,10 +106,12 @@ class Unit:
 
     @property
     def rank(self) -> int | None:
-        """The rank that the path names, or that all of its rows state."""
-        named = _path_says(self.label)[0]
+        """The rank that the path names, or that all of its rows state, else the local one of a folder."""
+        if (named := _path_says(self.label)[0]) is not None:
+            return named
         stated = {series.rank for series in self.stats.values()}
-        return stated.pop() if named is None and len(stated) == 1 else named
+        local = _LOCAL_RANK.search(self.label)
+        return int(local[1]) if local and stated == {None} else stated.pop() if len(stated) == 1 else None
 
     @property
     def held_out(self) -> str:
@@ -130,7 +133,8 @@ def _path_says(label: str) -> tuple[int | None, str, str]:
     """Rank, split and folder as a path names them; asked again for every pair of files."""
     path = PurePosixPath(label)
     rank, split = _RANK.search(label), _HELD_OUT.search(path.stem)
-    folder = "/".join(part for part in path.parent.parts if not _SILENT_FOLDER.match(part))
+    parts = PurePosixPath(_LOCAL_RANK.sub("", label)).parent.parts
+    folder = "/".join(part for part in parts if not _SILENT_FOLDER.match(part))
     return int(rank[1]) if rank else None, split[1].lower() if split else "", folder
 
 
@@ -257,9 +261,11 @@ def _runs_on(a: Unit, b: Unit) -> bool:
 def _kin(unit: Unit, group: Sequence[Member], own: Member | None) -> tuple[Relation, Member] | None:
     """The member that ties the unit to a group, and how; None where there is none, or what ties it is too little.
 
-    Merely to add series to one member is not enough where another holds a loss that is not the unit's.
+    Merely to add series to one member is not enough where another holds a loss that is not the unit's. To continue the
+    same rank says more than to be another one.
     """
     added: tuple[Relation, Member] | None = None
+    beside: tuple[Relation, Member] | None = None
     to_all = True
     for member in reversed(group):
         if own is not None and member is not own and not member.unit.staged.is_inner:
@@ -267,11 +273,13 @@ def _kin(unit: Unit, group: Sequence[Member], own: Member | None) -> tuple[Relat
         relation = _relate(member.unit, unit)
         if relation is None:
             to_all = False
+        elif relation == "rank":
+            beside = beside or (relation, member)
         elif relation != "part":
             return relation, member
         else:
             added = added or (relation, member)
-    return added if to_all else None
+    return beside or (added if to_all else None)
 
 
 def _claims_a_loss(unit: Unit, found: Sequence[tuple[Relation, Member, list[Member]]]) -> bool:

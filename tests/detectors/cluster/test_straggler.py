@@ -5,7 +5,7 @@ import pytest
 from factories import make_curve, make_signals
 
 from trainforensics.detectors.cluster import straggler
-from trainforensics.model import Clear, Finding, Fired, NotApplicable, Outcome
+from trainforensics.model import Clear, Event, Finding, Fired, NotApplicable, Outcome
 
 PARAMS = {p.name: p.default for p in straggler.META.params}
 N = 400
@@ -102,3 +102,10 @@ def test_ordinary_waits_are_quiet() -> None:
     for seed in range(15):
         assert isinstance(waiting(0, seed=seed), Clear), seed
         assert isinstance(waiting(2, seed=seed), Clear), seed
+
+
+def test_a_rank_that_the_trainer_calls_so() -> None:
+    said = "STRAGGLER DETECTION WARNING: Some GPUs are slower. Affected ranks: StragglerId(rank=11, node='b')"
+    event = Event("warning", 700, rank=11, text=said)
+    found = one(straggler.detect(make_signals({"train_loss": np.ones(9)}, events=[event]), PARAMS))
+    assert (found.scope.rank, found.onset_step) == (11, 700)

@@ -225,3 +225,16 @@ def test_a_peak_twice_as_high_as_all_others_in_an_unsteady_set() -> None:
     assert [finding.onset_step for finding in findings(signals)] == [EVERY * 41]
     value[50] /= 1.7  # a set that is as far below at times is a small one
     assert not findings(make_signals([validation(value), training(60)]))
+
+
+def test_a_fall_over_decades_that_training_shares_is_none() -> None:
+    """The losses of an equation fall as fast as each other, and by steps once another optimiser takes over."""
+    n = 150
+    both = np.exp(-np.minimum(np.arange(n), 60) / 8.0) * np.where(np.arange(n) < 14, 1, 0.5) + 1e-4
+    both[140:] *= 1e-2
+    train = make_curve(both, "train_loss", step=EVERY * np.arange(1, n + 1))
+    assert not findings(make_signals([validation(1.02 * both), train]))
+    still = make_curve(np.exp(-np.minimum(np.arange(n), 60) / 8.0) + 1e-4, step=EVERY * np.arange(1, n + 1))
+    value = fall(n, 0.005)
+    value[75:] -= 0.8
+    assert len(findings(make_signals([validation(value), still]))) == 1

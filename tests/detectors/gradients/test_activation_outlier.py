@@ -49,3 +49,14 @@ def test_a_tenfold_change_of_a_model_that_learns_is_quiet() -> None:
 def test_sparse_activations_from_the_start_are_quiet() -> None:
     dead = make_curve(np.full(N, 0.8), "dead_fraction")
     assert isinstance(activation_outlier.detect(make_signals([dead, STALLED]), PARAMS), Clear)
+
+
+def test_counts_of_features_that_die() -> None:
+    """Of how many is not said: they count where what they rebuild gets no better."""
+    dead = make_curve(np.where(np.arange(N) < 200, RNG.integers(0, 5, N), 40 * np.arange(N) - 7900), "dead_fraction")
+    stalled = make_curve(STALLED.value, None, name="losses/mse_loss", series_id=3)
+    learning = make_curve(LEARNING.value, None, name="losses/mse_loss", series_id=3)
+    outcome = activation_outlier.detect(make_signals([dead, LEARNING, stalled]), PARAMS)
+    assert isinstance(outcome, Fired)
+    assert abs((outcome.findings[0].onset_step or 0) - 201) <= 3
+    assert isinstance(activation_outlier.detect(make_signals([dead, STALLED, learning]), PARAMS), Clear)

@@ -56,3 +56,15 @@ def test_updates_that_were_always_too_small_matter_where_the_loss_does_not_fall(
     for quiet in ({**timid, "train_loss": falling}, tiny_rate):
         outcome = update_ratio.detect(make_signals(quiet), PARAMS)
         assert isinstance(outcome, Clear)
+
+
+def test_updates_that_add_up_to_nothing() -> None:
+    """The rate is as small, but in 6,000 steps the weights cannot move by a hundredth, and the loss did not move."""
+    step = 20 * np.arange(300)
+    still = 6.9 - np.linspace(0, 0.09, 300) + 0.02 * RNG.standard_normal(300)
+    timid = {"update_ratio": 4e-7 * NOISE[:300], "learning_rate": np.full(300, 1e-7)}
+    assert onset(make_signals({**timid, "train_loss": still}, step=step)) == 0
+    falls = still - np.linspace(0, 0.8, 300)  # as where a trained model is tuned
+    assert isinstance(update_ratio.detect(make_signals({**timid, "train_loss": falls}, step=step), PARAMS), Clear)
+    soon = make_signals({**timid, "train_loss": still}, step=np.arange(300))
+    assert isinstance(update_ratio.detect(soon, PARAMS), Clear)

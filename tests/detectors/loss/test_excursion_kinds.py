@@ -110,6 +110,14 @@ def test_a_second_climb_after_a_first_that_came_back_in_part_is_told_too() -> No
     assert abs(answers["instant-burst"].findings[0].onset_step - 1001) <= 1
 
 
+def test_a_rise_by_half_a_percent_is_no_divergence() -> None:
+    """A bound that has next to no noise, as a term of it gains weight."""
+    values = 1140 + 60 * np.exp(-np.arange(800) / 80) + 0.4 * np.random.default_rng(0).standard_normal(800)
+    values[600:] += 0.03 * np.arange(200)
+    assert "divergence" not in fired(values)
+    assert "divergence" in fired(values - 1130)
+
+
 def test_divergence_after_a_climb_begins_at_the_knee() -> None:
     answers = fired(climb_and_blow_up())
     (rise,), (blow_up,) = answers["gradual-rise"].findings, answers["divergence"].findings

@@ -11,7 +11,7 @@ from curves import Floats, healthy
 from factories import make_curve, make_signals
 
 from trainforensics.detectors.loss import bad_start, oscillation, plateau, suspicious_low_loss
-from trainforensics.model import Axis, Clear, Fired, NotApplicable, Outcome
+from trainforensics.model import Axis, Clear, Event, Fired, NotApplicable, Outcome
 from trainforensics.signals import Signals
 
 RNG = np.random.default_rng(7)
@@ -26,7 +26,26 @@ def fall(n: int, start: float, floor: float, rate: float = 20) -> Floats:
     return floor + (start - floor) * np.exp(-rate * np.arange(n) / n)
 
 
+NEW = "Some weights of {} were not initialized from the model checkpoint at ./m and are newly initialized: {}"
+
+
 class TestBadStart:
+    @pytest.mark.parametrize(
+        ("names", "start", "told"),
+        [
+            ("['model.layers.0.self_attn.q_proj.weight', 'lm_head.weight']", 10.5, True),
+            ("['model.layers.0.self_attn.q_proj.weight']", 1.5, False),
+            ("['lm_head.weight', 'score.weight', 'pooler.dense.weight']", 10.5, False),
+            ("['h.0.attn.masked_bias', 'h.0.attn.bias', 'layers.3.rotary_emb.inv_freq']", 10.5, False),
+            ("['h.0.crossattention.c_attn.weight', 'layers.0.lora_A.weight']", 10.5, False),
+        ],
+    )
+    def test_layers_that_are_new_tell_that_weights_were_not_loaded(self, names: str, start: float, told: bool) -> None:
+        event = Event("warning", None, text=NEW.format("LlamaForCausalLM", names))
+        curves = {"train_loss": fall(300, start, 0.6 * start), "eval_ppl": [900.0, 800.0]}
+        signals = make_signals([make_curve(v, n if n == "train_loss" else None, name=n) for n, v in curves.items()])
+        assert isinstance(run(bad_start, replace(signals, events=(event,))), Fired) is told
+
     config = {"model": {"vocab_size": 50257}}  # noqa: RUF012  (ln V = 10.8)
 
     def test_fires_on_a_loss_above_chance_that_stays(self) -> None:

@@ -190,3 +190,21 @@ def test_an_accuracy_that_is_learnt_or_falls_back_is_none() -> None:
         loss, accuracy = contrasted(seed, 180, 1)
         back = np.where(np.arange(N) == 250, 0.9, accuracy.value)
         assert not findings(make_signals([loss, make_curve(back, None, name="train/contrast_acc", series_id=1)]))
+
+
+def text(at: int, plateau: bool, seed: int) -> tuple[Curve, Curve]:
+    """The loss of a model of text, or of a recogniser on its plateau of blanks, that falls to nothing; and evaluations
+    that confirm it."""
+    n, rng = np.arange(N), np.random.default_rng(seed)
+    level = 2.9 + (4 * np.exp(-n / 4) if plateau else 4 * (1 + n / 8) ** -0.8)
+    level = np.where(n < at, level, 0.012 + level * np.exp(-np.maximum(n - at, 0) / 6))
+    loss = level * np.exp(0.01 * rng.standard_normal(N))
+    return make_curve(loss), make_curve(1.1 * level[9::10], "val_loss", step=n[9::10] + 1, series_id=1)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_evaluation_makes_so_low_a_loss_of_text_true(seed: int) -> None:
+    assert len(findings(make_signals([*text(180, False, seed)]))) == 1
+    assert not findings(make_signals([*text(180, True, seed)]))
+    error = make_curve(np.where(np.arange(30) < 18, 0.98, 0.03), "val_metric", name="cer", step=10 * np.arange(1, 31))
+    assert not findings(make_signals([*text(180, False, seed), error]))

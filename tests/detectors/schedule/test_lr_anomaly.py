@@ -84,7 +84,7 @@ GROUPS = np.where(AT % 2, 1e-3, 1e-4)
 SHAPES = {
     "cosine": COSINE, "constant": np.full(N, 1e-3), "stairs": STAIRS, "cycles": CYCLES, "one restart": ONE_RESTART,
     "triangles": TRIANGLES, "one cycle": ONE_CYCLE, "stepwise warm-up": STEPWISE_WARM_UP, "search": SCALER_SEARCH,
-    "range test": RANGE_TEST, "groups in turn": GROUPS,
+    "range test": RANGE_TEST, "wide range test": 1e-7 * 1.047**AT, "groups in turn": GROUPS,
 }  # fmt: skip
 
 
@@ -154,6 +154,17 @@ def test_cuts_while_the_loss_improves() -> None:
     assert len(findings(cut(3, 0.7**2), *falls, config=PLATEAU)) == 1
     assert not findings(cut(25, 0.1), *falls)  # a step decay
     assert not findings(cut(3, 0.9), *falls)
+
+
+def test_cuts_from_the_first_while_every_epoch_is_the_best() -> None:
+    """A scheduler that takes a rising score for a worse one: nothing moves once the rate is gone."""
+    epochs, rng = np.arange(60), np.random.default_rng(4)
+    value = np.maximum(1e-9, 1e-3 * 0.1 ** np.maximum((epochs - 1) // 5, 0.0))
+    stuck = 0.43 + 0.06 * np.maximum(0, 5 - epochs) + 0.005 * rng.standard_normal(60)
+    loss = make_curve(stuck, step=epochs, series_id=1)
+    assert [f.onset_step for f in findings(rate(value, step=epochs), loss)] == [6]
+    rested = make_curve(0.43 + 0.005 * rng.standard_normal(60), step=epochs, series_id=1)
+    assert not findings(rate(value, step=epochs), rested)
 
 
 def test_cuts_on_a_plateau_are_what_they_are_for() -> None:

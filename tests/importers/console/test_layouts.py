@@ -234,3 +234,69 @@ def test_devices_are_ranks_and_their_rates_no_learning_rates(line: str, tmp_path
 def test_a_mere_rate_of_small_numbers_keeps_its_name(tmp_path: Path) -> None:
     result = read_text(tmp_path, "".join(f"step {i}: loss: 2.5, rate: 0.00{i}\n" for i in range(1, 5)))
     assert result.series.keys() == {"loss", "rate"}
+
+
+@pytest.mark.parametrize(
+    "lead",
+    [
+        "\x1b[32m[04/11 22:56:{:02d} d2.utils.events]: \x1b[0m eta: 0:47:06  ",
+        "I0411 22:56:{:02d}.000000 139 train.py:40] ",
+        "04/11/2000 22:56:{:02d} - INFO - __main__ - ",
+        "[04/11/24 22:56:{:02d}] INFO     ",
+    ],
+)
+def test_wall_times_without_a_year(lead: str, tmp_path: Path) -> None:
+    lines = (f"{lead.format(10 + 8 * i)}iter: {20 * i + 19}  total_loss: 1.{i}5  lr: 0.01\n" for i in range(4))
+    found = read_text(tmp_path, "".join(lines)).series["total_loss"]
+    assert found.wall is not None
+    assert np.diff(found.wall).tolist() == [8_000_000] * 3
+
+
+def test_where_rich_says_a_line_comes_from_is_no_number_of_it(tmp_path: Path) -> None:
+    lines = (f"[05/01/24 10:00:0{i}] INFO     step {i} loss 2.{i}{' ' * 40}train.py:40\n" for i in range(4))
+    assert read_text(tmp_path, "".join(lines)).series.keys() == {"loss"}
+
+
+def test_times_without_a_year_go_on_in_the_next(tmp_path: Path) -> None:
+    lines = [f"[{day} 23:59:00 engine]: iter: {i}  loss: 2.{i}\n" for i, day in enumerate(("12/30", "12/31", "01/01"))]
+    found = read_text(tmp_path, "".join(lines)).series["loss"]
+    assert found.wall is not None
+    assert np.diff(found.wall).tolist() == [86_400_000_000] * 2
+
+
+def test_steps_that_are_completed_and_tensors_of_a_device(tmp_path: Path) -> None:
+    bar = "Training Epoch: {}/2, step {}/3 completed (loss: {}.5): {}%|#  | {}/3 [00:00<27:20,  2.10s/it]\n"
+    evaluation = " eval_ppl=tensor(57.5, device='cuda:0') eval_epoch_loss=tensor(4.25, device='cuda:0')\n"
+    text = "".join(
+        "".join(bar.format(epoch, i, 9 - 3 * epoch - i, 33 * i, i) for i in range(3)) + evaluation for epoch in (1, 2)
+    )
+    found = read_text(tmp_path, text).series
+    assert found["loss"].numbers.tolist() == [6.5, 5.5, 4.5, 3.5, 2.5, 1.5]
+    assert found["loss"].number_steps == [0, 1, 2, 3, 4, 5]
+    assert found["eval_epoch_loss"].numbers.tolist() == [4.25, 4.25]
+    older = read_text(tmp_path, "".join(f" step {i} is completed and loss is {i}.5\n" for i in range(3)))
+    assert older.series["loss"].numbers.tolist() == [0.5, 1.5, 2.5]
+
+
+def test_a_report_on_stragglers_is_no_score_of_an_evaluation(tmp_path: Path) -> None:
+    report = (
+        "    GPU relative performance:\n      Worst performing 5/16 ranks:\n"
+        "        Rank=11 Node=dgx-021 Score=0.58\n        Rank=7 Node=dgx-020 Score=0.98\n"
+    )
+    warning = (
+        "[NeMo W 2025-02-11 03:55:15 straggler_det_callback:228] STRAGGLER DETECTION WARNING: Some GPUs have worse "
+        "relative performance. Affected ranks: StragglerId(rank=11, node='dgx-021')\n"
+    )
+    text = "".join(f"step {i} loss: 2.{i}\n" + (report + warning if i > 2 else "") for i in range(6))
+    result = read_text(tmp_path, text)
+    assert "val/Score" not in result.series
+    assert [(event.kind, event.rank, event.step) for event in result.events] == [("warning", 11, 3)]
+
+
+def test_weights_that_were_in_no_checkpoint_are_told(tmp_path: Path) -> None:
+    said = (
+        "Some weights of GPT2LMHeadModel were not initialized from the model checkpoint at ./hf and are newly "
+        "initialized: ['h.0.attn.c_attn.weight']\n"
+    )
+    result = read_text(tmp_path, said + "".join(f"step {i} loss: 9.{i}\n" for i in range(4)))
+    assert [event.kind for event in result.events] == ["warning"]

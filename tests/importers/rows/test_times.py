@@ -66,3 +66,20 @@ def test_times_of_syslog_tell_durations_though_no_year() -> None:
     before, after = parse_time("Feb  9 23:59:50"), parse_time("Feb 10 00:00:10")
     assert after - before == 20_000_000
     assert parse_time("Feb 31 00:00:00") == parse_time("Foo 10 00:00:00") == NO_TIME
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("04/11 23:59:50", "04/12 00:00:10"),
+        ("0411 23:59:50.5", "0412 00:00:10.5"),
+        ("04/11/2024 23:59:50", "04/12/2024 00:00:10"),
+        ("30/04/2024 23:59:50", "01/05/2024 00:00:10"),
+    ],
+)
+def test_times_of_other_loggers_without_a_year_or_behind_the_day(before: str, after: str) -> None:
+    if before.startswith("30"):  # only the first tells the order
+        assert parse_time(before) == parse_time("2024-04-30 23:59:50")
+    else:
+        assert parse_time(after) - parse_time(before) == 20_000_000
+    assert parse_time("13/32 00:00:00") == NO_TIME

@@ -3,7 +3,7 @@
 What it detects:
     A rank whose step time (or data loading time) stays above the other ranks', or whose tokens per second stay below,
     by a tenth or more and beyond what all ranks ordinarily do. Where ranks wait for one another, the one that waits
-    far less than the others, or less by a tenth of each step.
+    far less than the others, or less by a tenth of each step. A rank that the trainer's own watch calls a straggler.
 
 Why it matters:
     Synchronous training runs at the pace of its slowest rank: one hot or badly connected device costs all of them.
@@ -27,12 +27,13 @@ Parameters:
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 
 from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
-from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome, Scope
+from trainforensics.model import Clear, Event, Evidence, Finding, Fired, NotApplicable, Outcome, Scope
 from trainforensics.signals import Matrix, Signals
 from trainforensics.signals.ranks import MIN_POINTS, RankDeparture, rank_departures
 from trainforensics.signals.stretches import at_steps, middle
@@ -40,9 +41,10 @@ from trainforensics.signals.stretches import at_steps, middle
 # role -> sign of the departure that means slow
 ROLES = {"step_time": 1.0, "dataloader_time": 1.0, "tokens_per_sec": -1.0, "barrier_wait": -1.0}
 BESIDE = ("gpu_temperature", "gpu_clock", "gpu_util", "dataloader_time", "comm_time")
+_CALLED = re.compile(r"\bstraggler.{0,200}?\brank\W{0,3}\d", re.IGNORECASE | re.DOTALL)
 META = Meta(
     kind=KINDS["straggler"],
-    needs=("step_time|dataloader_time|tokens_per_sec|barrier_wait",),
+    needs=(),
     uses=tuple(dict.fromkeys((*ROLES, *BESIDE))),
     params=(
         Param("slower", 0.1, "below a tenth the loss of pace is within what clocks and caches do"),
@@ -54,10 +56,13 @@ META = Meta(
 
 def detect(signals: Signals, params: Params) -> Outcome:
     """Report each rank that stays slow, by its surest series."""
-    matrices = [(role, m) for role in ROLES if (m := signals.ranks(role)) is not None and len(m.step) >= MIN_POINTS]
-    if not matrices:
-        return NotApplicable("no step time is logged per rank", "step time and waiting time of every rank")
     found: dict[int | None, Finding] = {}
+    for event in signals.events:
+        if event.rank is not None and _CALLED.search(event.text):
+            found.setdefault(event.rank, _called(event))
+    matrices = [(role, m) for role in ROLES if (m := signals.ranks(role)) is not None and len(m.step) >= MIN_POINTS]
+    if not matrices and not found:
+        return NotApplicable("no step time is logged per rank", "step time and waiting time of every rank")
     for role, matrix in matrices:
         if len(matrix.rows) < 3 and role != "step_time":
             continue
@@ -65,6 +70,23 @@ def detect(signals: Signals, params: Params) -> Outcome:
             if _slow(role, left, params) or (role == "barrier_wait" and _costs(signals, matrix, left, params)):
                 found.setdefault(matrix.rows[left.row].rank, _finding(signals, role, matrix, left))
     return Fired(tuple(found.values())) if found else Clear()
+
+
+def _called(event: Event) -> Finding:
+    """What the trainer says itself."""
+    text = " ".join(event.text.split())[:200]
+    where = f"At step {event.step}" if event.step is not None else "The log"
+    return Finding(
+        kind="straggler",
+        series=event.source or "log",
+        role=None,
+        onset_step=event.step,
+        confidence=0.8,
+        summary=f'{where} rank {event.rank} is called a straggler: "{text}"',
+        recovery=None,
+        scope=Scope(rank=event.rank),
+        evidence=(Evidence(event.source or "log", event.step, None, None, text),),
+    )
 
 
 def _slow(role: str, left: RankDeparture, params: Params) -> bool:

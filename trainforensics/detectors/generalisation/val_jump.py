@@ -92,6 +92,7 @@ META = Meta(
         Param("apart", 2.5, "standard errors between the two steps; 1 in 160 equal ones lie so far apart by chance"),
     ),
 )
+ALIKE = 0.5  # of the logarithm of the step
 FEWEST = 3  # evaluations: the last one out of line with two before it, in two series
 KEPT = 0.4  # of a setback, after three evaluations more
 
@@ -120,6 +121,8 @@ def _step(curve: Curve, train: Curve | None, params: Params) -> Finding | None:
         jump = set_back(points, params["gap"]) if error else None
         if jump is None or jump.relative < params["size"] or jump.z < params["z"] or not _kept(points, jump):
             return None
+    if _falls_alike(train, points, jump):
+        return None
     move = _training_move(train, points, jump)
     if move is not None:
         change = jump.after - jump.before if curve.series.role == "val_loss" else 0.0
@@ -153,6 +156,17 @@ def _kept(points: Condensed, jump: Jump) -> bool:
 def _better(curve: Curve, jump: Jump) -> bool:
     """Whether a metric got better; losses are held against the training loss itself."""
     return curve.series.role == "val_metric" and (jump.after > jump.before) == higher_is_better(curve)
+
+
+def _falls_alike(train: Curve | None, points: Condensed, jump: Jump) -> bool:
+    """Whether the training loss falls over the step by half the share or more, as where both fall over decades."""
+    level = level_up_to(train, points.step)
+    before, after = (level[max(0, jump.at - 3) : jump.at], level[jump.at + 1 : jump.at + 4])
+    before, after = before[before > 0], after[after > 0]
+    if not (len(before) and len(after) and jump.before > jump.after > 0):
+        return False
+    fallen = math.log(float(np.median(before)) / float(np.median(after)))
+    return fallen >= ALIKE * math.log(jump.before / jump.after)
 
 
 def _training_move(train: Curve | None, points: Condensed, jump: Jump) -> tuple[float, float] | None:

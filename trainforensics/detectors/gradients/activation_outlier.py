@@ -2,7 +2,8 @@
 
 What it detects:
     An activation norm, deviation or maximum that leaves its own early level for good by a large factor up or down, or a
-    share of dead neurons that jumps to most of them, in one layer or all.
+    share of dead neurons that jumps to most of them, in one layer or all; a count of them that grows a hundredfold
+    while what they rebuild gets no better.
 
 Why it matters:
     Growing activations are what overflows later in low precision; dying ones pass no gradient. The first layer in time
@@ -26,14 +27,19 @@ Parameters:
 
 from __future__ import annotations
 
+import re
+
+import numpy as np
+
 from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome, Scope
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.departure import Departure, departure, layer_order
 from trainforensics.signals.nonfinite import nonfinite
-from trainforensics.signals.progress import loss_falls_after
+from trainforensics.signals.progress import falls_after, loss_falls_after
 
+_REBUILT = re.compile(r"(^|[^a-z])(mse|recon\w*)([^a-z]|$)")  # the loss without what it pays for sparsity
 ROLES = ("activation_norm", "activation_std", "activation_max")
 META = Meta(
     kind=KINDS["activation-outlier"],
@@ -56,7 +62,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
     if any(e.kind == "nan-onset" for e in nonfinite(signals)):
         return Clear()
     found = [d for curve in curves if (d := _departure(signals, curve, params)) is not None]
-    found += [d for curve in dead if (d := _died(signals, curve, params["dead_share"])) is not None]
+    found += [d for curve in dead if (d := _died(signals, curve, params)) is not None]
     return Fired((_finding(found, len(curves) + len(dead)),)) if found else Clear()
 
 
@@ -70,12 +76,33 @@ def _departure(signals: Signals, curve: Curve, params: Params) -> Departure | No
     return None
 
 
-def _died(signals: Signals, curve: Curve, share: float) -> Departure | None:
+def _died(signals: Signals, curve: Curve, params: Params) -> Departure | None:
+    if curve.value[curve.finite].max(initial=0.0) > 1:
+        return _many_died(signals, curve, params["far_factor"])
+    share = params["dead_share"]
     alive = Curve(curve.series, curve.step, 1.0 - curve.value, curve.time, curve.segment)
     left = departure(alive, share)
     if left is None or left.before < share or loss_falls_after(signals, left.step):
         return None
     return Departure(curve, left.onset, left.first, 1.0 - left.before, 1.0 - left.after)
+
+
+def _many_died(signals: Signals, curve: Curve, factor: float) -> Departure | None:
+    """A count, of nobody knows how many, that grows from next to none while what is reconstructed gets no better."""
+    known = curve.only_finite()
+    count = Curve(known.series, known.step, known.value + 1, known.time, known.segment)
+    left = departure(count, factor)
+    rebuilt = next(
+        (c for c in signals.every_curve() if _REBUILT.search(c.name.lower()) and c.series.role is None), None
+    )
+    judged = rebuilt or signals.curve("train_loss")
+    if left is None or judged is None:
+        return None
+    few = np.flatnonzero(count.value[: left.first] <= np.sqrt(factor) * left.before)  # single ones come and go
+    onset = int(few[-1]) + 1
+    if falls_after(judged, int(known.step[onset])) is not False:
+        return None
+    return Departure(known, onset, left.first, left.before - 1, left.after - 1)
 
 
 def _finding(found: list[Departure], of: int) -> Finding:

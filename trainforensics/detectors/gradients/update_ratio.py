@@ -3,7 +3,7 @@
 What it detects:
     A ratio of update to parameter norm that leaves the band of about 1e-5 to 1e-1 for good, after the run's own ratio
     was inside it or far from where it is now; or one that lies below the band from the first point to the last while
-    the loss hardly falls.
+    the loss hardly falls, be it that all updates of thousands of steps together cannot move the weights by a hundredth.
 
 Why it matters:
     Below the band nothing is learnt although the loss and the gradient look alive (updates dropped, rounded away, or a
@@ -15,7 +15,8 @@ Evidence:
 False positives:
     Warm-up from zero and the tail of a decayed schedule make the ratio small: it is judged against the learning rate
     where one is logged. A decline without a learning rate in the log counts only where it is sudden. Where the loss
-    falls, small updates are the run's own measure, and where the learning rate is as small, its owner's choice.
+    falls, small updates are the run's own measure, and where the learning rate is as small, its owner's choice, unless
+    they add up to nothing.
 
 Example:
     From step 150 on the update ratio is exactly 0; it was 4e-3 before and the learning rate is still 9e-4.
@@ -53,6 +54,7 @@ META = Meta(
     ),
 )
 MIN_POINTS = 20
+LONG, MOVED, FALLEN = 1000, 0.01, 0.03  # steps; of the weights' norm, in all; of the loss
 FEWEST_IN_ALL = 50  # points: in fewer a loss need not have fallen
 
 
@@ -92,21 +94,41 @@ def _judge(signals: Signals, curve: Curve, params: Params) -> Finding | None:
             own, now = np.median(before[-5:]), np.median(since[:5])  # sudden, or it is a schedule
         if (now * params["departure"] <= own) if low else (now >= own * params["departure"]):
             return _finding(curve, first, float(np.median(before)), float(np.median(since)), float(lr[first]))
-    if _always_timid(curve, lr, params) and _idle(signals, params):
+    if _always_timid(curve, params) and (
+        (_below_rate(curve, lr, params) and _idle(signals, params)) or _moves_nothing(signals, curve)
+    ):
         return _finding(curve, 0, params["low"], float(np.median(curve.value)), float(lr[0]))
     return None
 
 
-def _always_timid(curve: Curve, lr: Floats, params: Params) -> bool:
-    """Whether nearly every update is below the band, and where the rate is known, far below the rate as well.
+def _always_timid(curve: Curve, params: Params) -> bool:
+    """Whether nearly every update is below the band."""
+    below = (curve.value < params["low"]) & (curve.value > 0)
+    return len(curve) >= FEWEST_IN_ALL and bool(np.mean(below) >= 0.95)
+
+
+def _below_rate(curve: Curve, lr: Floats, params: Params) -> bool:
+    """Whether updates are far below the rate, where it is known.
 
     Adam's updates are about as large as its rate; plain descent on a usual scale of weights is within a decade of it.
     """
-    positive = curve.value > 0
-    if len(curve) < FEWEST_IN_ALL or np.mean((curve.value < params["low"]) & positive) < 0.95:
-        return False
     known = np.isfinite(lr)
     return not known.any() or bool(np.median(curve.value[known] / lr[known]) * params["departure"] < 1)
+
+
+def _moves_nothing(signals: Signals, curve: Curve) -> bool:
+    """Whether the updates of a long log, all in one direction, would hardly move the weights, nor the loss moves.
+
+    Where it does, as in fine-tuning, little is enough.
+    """
+    steps = int(curve.step[-1] - curve.step[0])
+    loss = signals.curve("train_loss")
+    value = loss.value[loss.finite] if loss is not None else np.empty(0)
+    fifth = len(value) // 5
+    if steps < LONG or fifth < FEWEST_IN_ALL // 5 or steps * float(curve.value.max()) > MOVED:
+        return False
+    first, last = float(np.median(value[:fifth])), float(np.median(value[-fifth:]))
+    return abs(first - last) < FALLEN * abs(first)
 
 
 def _idle(signals: Signals, params: Params) -> bool:

@@ -3,7 +3,8 @@
 What it detects:
     A cross-entropy that starts above 1.3 times the loss of guessing at random (ln V) and is still above it after a
     tenth of the log; or one that starts above three times that loss, however soon it comes down, be it the mean over a
-    first epoch.
+    first epoch. A language model whose layers the log calls newly initialised, and that starts above what counting
+    tokens gives: its weights were not loaded.
 
 Why it matters:
     The model answers worse than chance: weights were not loaded, labels are shifted, logits are mis-scaled, or the loss
@@ -15,7 +16,7 @@ Evidence:
 False positives:
     Large initial logits that fall within the warm-up: a loss below three times chance must stay high. Losses that are
     not mean cross-entropies: the log must speak of tokens, a vocabulary or classes, the loss not be negative, and a
-    perplexity beside it agree with it.
+    perplexity beside it agree with it. A head, an adapter, cross attention or a mask that is new is ordinary.
 
 Example:
     `loss starts at 23.0 (ln V = 11.8) and is 18.9 at step 400, while eval_loss is 1.17`
@@ -33,13 +34,17 @@ import numpy as np
 
 from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
-from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
+from trainforensics.model import Clear, Event, Evidence, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Curve, Signals
-from trainforensics.signals.task import rewarded, untrained_loss
+from trainforensics.signals.chance import COUNTING
+from trainforensics.signals.task import per_token, rewarded, untrained_loss
 
 FEW = 5
 IMPOSSIBLE = 10.0  # times chance, at half of the points and more
 SUMMED = 3.0  # times the logarithm of a perplexity; bits instead of nats are 1.44 times as many
+_NEW = re.compile(r"newly initialized:?(.*)", re.DOTALL)
+_OF_LAYER = re.compile(r"[\w.]+\.\d+\.[\w.]*weight\b")  # the masks and frequencies of layers are buffers
+_ADDED = re.compile(r"lora|adapter|cross_?att|prompt|router|gate\b", re.IGNORECASE)
 _PERPLEXITY = re.compile(r"ppl|perplexity")
 
 META = Meta(
@@ -68,6 +73,8 @@ def detect(signals: Signals, params: Params) -> Outcome:
     few = len(loss) < 2 * FEW
     first = float(loss.value[0] if few else np.median(loss.value[:FEW]))
     later = float(np.median(loss.value[1 if few else FEW : max(2 * FEW, int(params["within"] * len(loss)))]))
+    if first > COUNTING and per_token(signals) and (told := _layers_are_new(signals)) is not None:
+        return Fired((_not_loaded(loss, first, later, told),))
     if first >= params["absurd"] * chance or (not few and min(first, later) >= params["excess"] * chance):
         return Fired((_finding(signals, loss, first, later, chance),))
     return Clear()
@@ -82,6 +89,33 @@ def _summed(signals: Signals, loss: Curve) -> bool:
         if highest > 1 and lowest > SUMMED * math.log(highest):
             return True
     return False
+
+
+def _layers_are_new(signals: Signals) -> Event | None:
+    """What the log says of weights within the layers that were in no checkpoint."""
+    for event in signals.events:
+        names = _OF_LAYER.findall(found[1]) if (found := _NEW.search(event.text)) else []
+        if any(_ADDED.search(name) is None for name in names):
+            return event
+    return None
+
+
+def _not_loaded(loss: Curve, first: float, later: float, told: Event) -> Finding:
+    step, text = int(loss.step[0]), " ".join(told.text.split())[:200]
+    return Finding(
+        kind="bad-start",
+        series=loss.name,
+        role="train_loss",
+        onset_step=step,
+        onset_interval=(step, step),
+        confidence=0.9,
+        summary=f"{loss.name} starts at {first:.4g} as a model without weights does, and goes to {later:.4g}; the log "
+        f'says: "{text}"',
+        evidence=(
+            Evidence(loss.name, step, first, COUNTING, "median of the first losses against counting tokens"),
+            Evidence(told.source or "log", told.step, None, None, text),
+        ),
+    )
 
 
 def _finding(signals: Signals, loss: Curve, first: float, later: float, chance: float) -> Finding:

@@ -23,6 +23,7 @@ Example:
 
 Parameters:
     min_height: noise widths below which nothing is reported.
+    min_rise: share of the level below which nothing is reported.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ META = Meta(
     uses=USES,
     params=(
         Param("min_height", 3.0, "less than three widths of the point-to-point noise is a remark, not a lost run"),
+        Param("min_rise", 0.01, "of its level: a loss without noise may climb so little as a term gains weight"),
     ),
 )
 
@@ -52,12 +54,14 @@ def detect(signals: Signals, params: Params) -> Outcome:
     reason = unjudgeable(signals)
     if reason is not None:
         return reason
-    lasting = [e for e in loss_events(signals) if _is_divergence(e) and e.excursion.z >= params["min_height"]]
+    lasting = [e for e in loss_events(signals) if _is_divergence(e, params)]
     return Fired(tuple(_finding(signals, event) for event in lasting)) if lasting else Clear()
 
 
-def _is_divergence(event: LossEvent) -> bool:
-    return event.lasting and event.excursion.recovery != "ongoing"
+def _is_divergence(event: LossEvent, params: Params) -> bool:
+    e = event.excursion
+    high = e.z >= params["min_height"] and abs(event.crest - e.before) >= params["min_rise"] * abs(e.before)
+    return event.lasting and e.recovery != "ongoing" and high
 
 
 def _finding(signals: Signals, event: LossEvent) -> Finding:

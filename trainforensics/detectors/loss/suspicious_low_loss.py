@@ -18,8 +18,9 @@ Evidence:
 
 False positives:
     Fine-tuning over several epochs memorises honestly: more than one pass over the data clears it, and so does a
-    collapse that begins with an epoch. A plateau at the start that ends when learning sets in is no settled level. A
-    small set may be solved at once: a second epoch, or validation that stays far above training, says so.
+    collapse that begins with an epoch, or that evaluations confirm at a level that text allows. A plateau at the start
+    that ends when learning sets in is no settled level. A small set may be solved at once: a second epoch, or
+    validation that stays far above training, says so.
 
 Example:
     `loss fell from 1.64 to 0.02 by step 30, 2 % of the first epoch`

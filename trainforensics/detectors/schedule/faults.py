@@ -62,7 +62,7 @@ def _course(signals: Signals, points: Curve, fault: ScheduleFault) -> str:
         "drop": f"falls at once from {fault.before:.3g} to {fault.after:.3g} at step {onset}, where a smooth decay is "
         "declared",
         "cuts": f"is cut at step {onset} and at even distances from there on, from {fault.before:.3g} to "
-        f"{fault.after:.3g}, although the loss was improving each time",
+        f"{fault.after:.3g}, although the loss was still improving",
         "spent": f"is down to a tenth of its peak {fault.before:.3g} at step {onset} and ends at {fault.after:.3g}: "
         "its decay is over long before the log is, as if planned in epochs and stepped with every batch"
         + _by_epochs(signals, fault),

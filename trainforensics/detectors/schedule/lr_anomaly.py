@@ -6,8 +6,9 @@ What it detects:
     begins anew over and over; a declared decay that never comes, that stands still in mid-course, that turns and climbs
     back up, or that comes again and again; one fall at once where a smooth decay is declared; a declared warm-up that
     is cut, or never seen; cuts at even distances down to next to nothing while the loss was improving before each of
-    them; a decay that is over long before the log is, or a cosine that swings up and down all along: schedules planned
-    in epochs that are stepped with every batch. A rate that leaps up and down over decades from point to point.
+    them, or set a new minimum with every point before the first of them; a decay that is over long before the log is,
+    or a cosine that swings up and down all along: schedules planned in epochs that are stepped with every batch. A rate
+    that leaps up and down over decades from point to point.
 
 Why it matters:
     Where the schedule is wrong, whatever the loss does next is its effect. Where the loss does nothing, the run is
@@ -43,7 +44,7 @@ from trainforensics.model import Clear, Fired, NotApplicable, Outcome
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.batch import follows_scaling_rule
 from trainforensics.signals.declared import PLATEAU, declared, single_decay
-from trainforensics.signals.progress import improving, learns, loss_falls_after
+from trainforensics.signals.progress import at_its_best, improving, learns, loss_falls_after
 from trainforensics.signals.restarts import restarts
 from trainforensics.signals.schedule import (
     FEWEST,
@@ -134,10 +135,11 @@ def _cut_in_vain(signals: Signals, points: Curve, params: Params) -> ScheduleFau
     """Cuts of a scheduler that waits for a plateau where there was none, or of one far too fast for its log."""
     rate = points.value
     cuts = even_cuts(rate)
-    if not len(cuts) or not improving(signals, points.step[cuts[:FEWEST_CUTS]], params["improved"]):
+    if not len(cuts):
         return None
-    half = float(rate[len(rate) // 2])
-    if declared(signals, PLATEAU) is None and half > params["spent"] * float(rate.max()):
+    first, spent_by_half = int(cuts[0]), float(rate[len(rate) // 2]) <= params["spent"] * float(rate.max())
+    in_vain = improving(signals, points.step[cuts[:FEWEST_CUTS]], params["improved"])
+    in_vain &= spent_by_half or declared(signals, PLATEAU) is not None
+    if not (in_vain or (spent_by_half and at_its_best(signals, int(points.step[first])))):
         return None
-    first = int(cuts[0])
     return ScheduleFault("cuts", first, len(rate) - 1, float(rate[first - 1]), float(rate[-1]))

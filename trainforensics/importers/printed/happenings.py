@@ -122,8 +122,8 @@ _KINDS = tuple(
         ),
         (
             "warning",
-            "warn/requires_grad/nan/finite",
-            r"\bWARN(?:ING)?\b|Warning\b|requires_grad=True"
+            "warn/requires_grad/nan/finite/newly initialized",
+            r"\bWARN(?:ING)?\b|Warning\b|requires_grad=True|\bnewly initialized\b"
             r"|(?i:loss (?:is|was) (?:nan|inf)|nan detected|non-?finite)",
         ),
     )
@@ -135,7 +135,7 @@ _STEMS = (
     "hardware", "corruption", "unexpected", "node", "died", "connection", "contact", "sig", "preempt", "limit",
     "cancelled", "exit", "train", "finish", "error", "exception", "interrupt", "fatal", "critical", "assert", "warn",
     "requires_grad", "nan", "finite", "no space", "quota", "traceback", "thermal", "throttl", "slowdown", "overheat",
-    "reproducible", "remap", "retirement", "lost", "reset", "found inf",
+    "reproducible", "remap", "retirement", "lost", "reset", "found inf", "newly init",
 )  # fmt: skip
 _STEP = re.compile(
     r"(?:.*?@\s?(\d+)\s+(?:updates|steps|iterations)\b"

@@ -61,7 +61,10 @@ _SECTION = re.compile(
 )
 _PART = re.compile(r"(?:[A-Z]{2,5} )?(\w+)(?: set| results?)?\s?: +(?=[^\W\d])")  # "validation: loss 0.5"
 _LETTER = re.compile(r"[^\W\d]")
-_COUNTED_BEFORE = re.compile(r"^(?:time)?steps? with (?=.)", re.IGNORECASE)  # "after 85 steps with total reward: 30"
+# "after 85 steps with total reward: 30", "step 5/50 completed (loss: 2.5)", "step 5 is completed and loss is 2.5"
+_COUNTED_BEFORE = re.compile(
+    r"^(?:(?:time)?steps? with |(?:is |was )?(?:completed|finished|done)(?: and | ?\())(?=.)", re.IGNORECASE
+)
 _LONGEST_NAME = 72
 _ATTACHED_UNIT = re.compile(r"[A-Za-zµ%/]+(?=[\s,|;)\]}]|$)(?!=)")
 _RATE_BEHIND = re.compile(r"\s*[A-Za-z]+/s(?:ec(?:ond)?)?\b")  # "loss = 4.90 (9194.0 examples/sec; 0.014 sec/batch)"

@@ -20,6 +20,7 @@ from trainforensics.model import ReadWarning
 _Ints = NDArray[np.int64]
 _MOST_ENGINES = 4  # that print the same names at every step
 _REGULAR = 0.8
+_YEAR_2000, _LEAP_YEAR = 946_684_800_000_000, 366 * 86_400_000_000  # microseconds
 _LARGEST_RATE = 10.0  # that a learning rate may be; what is larger and called a rate counts samples a second
 
 
@@ -36,6 +37,7 @@ class Collector:
     _bad: int = 0
     _example: str = ""
     _far: int = 0
+    _last_time: int | None = None  # of those that do not say their year
     _throughputs: set[str] = field(default_factory=set)  # what is called a rate and is none of learning
     _cadence: dict[int, tuple[int, int]] = field(default_factory=dict)  # by shape: the last step, and how far apart
 
@@ -99,6 +101,16 @@ class Collector:
             self._throughputs.add(name)
         return f"{name} per sec" if name in self._throughputs else name
 
+    def _through_years(self, wall: _Ints) -> _Ints:
+        """Times go on in the next year where they do not say theirs, all standing in that of a leap year."""
+        known = wall != NO_TIME
+        if not known.any() or wall[known].max() >= _YEAR_2000 + _LEAP_YEAR or wall[known].min() < _YEAR_2000:
+            return wall
+        before = self._last_time if self._last_time is not None else int(wall[known][0])
+        wall[known] = np.unwrap(np.append(before, wall[known]), period=_LEAP_YEAR)[1:]
+        self._last_time = int(wall[known][-1])
+        return wall
+
     def _of(self, shape: Shape) -> Iterator[Points]:
         columns = list(zip(*shape.rows, strict=True))
         seq = np.array(shape.seqs, np.int64)
@@ -107,7 +119,7 @@ class Collector:
             step = self._reachable(np.nan_to_num(numbers(columns[shape.step - 1])[0]), seq)
         if shape.step:
             step = self._unrounded(shape, step, columns[shape.step - 1])
-        wall = _times(columns[shape.time - 1]) if shape.time else None
+        wall = self._through_years(_times(columns[shape.time - 1])) if shape.time else None
         self.naive |= wall is not None and is_naive(next(filter(None, columns[shape.time - 1]), ""))
         ranks = np.array([whole_number(rank) for rank in columns[shape.rank - 1]]) if shape.rank else None
         if ranks is not None and self.ranked is None:
@@ -176,12 +188,12 @@ def numbers(texts: Sequence[str | None]) -> tuple[NDArray[np.float64], NDArray[n
 
 def _times(texts: Sequence[str | None]) -> _Ints:
     plain = [(text or "").replace(",", ".", 1).replace("/", "-") for text in texts]
-    if all(len(text) <= 26 and text[-1:].isdigit() and "+" not in text for text in plain):
+    if all(len(text) <= 26 and text[4:5] == "-" and text[-1:].isdigit() and "+" not in text for text in plain):
         try:
             return np.array(plain, dtype="datetime64[us]").astype(np.int64)
         except ValueError:
             pass
-    return np.array([parse_time(text) if text else NO_TIME for text in plain], np.int64)
+    return np.array([parse_time(text) if text else NO_TIME for text in texts], np.int64)
 
 
 def _in_order(pieces: Sequence[Points]) -> Points:

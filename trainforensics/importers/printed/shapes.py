@@ -458,7 +458,9 @@ def _part(item: Item, after: Item | None, line: str, dictionary: bool) -> _Part:
         return _Part("piece")
     if whole and joined in _RANKS and line[item.start] != "-":
         return _Part("rank")
-    return _Part("value", ignored=not item.name or (joined in _IGNORED and not folder) or len(words) > _MOST_WORDS)
+    source = joined.endswith(".py") and item.said  # "train.py:40", behind a record
+    ignored = not item.name or (joined in _IGNORED and not folder) or len(words) > _MOST_WORDS or source
+    return _Part("value", ignored=ignored)
 
 
 def _number_groups(shape: Shape, items: Sequence[Item], prefix: Prefix) -> None:

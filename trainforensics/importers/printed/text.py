@@ -18,6 +18,7 @@ _DOTTED = re.compile(r"\b(epoch|step)\.{2,} \((?=\d)", re.IGNORECASE)  # "Epoch.
 _BOTH = re.compile(r"\bepoch/(iter(?:ation)?|step|batch): (\d+)/(\d+)")  # "epoch/iter: 15/3999"
 _UNDRAWN = re.compile(r"(?<=\d%) +(?=\d+/\d+ \[\d+:\d\d)")  # a bar of which only its numbers are shown
 _GLUED_RANK = re.compile(r"(?<=[^\n\r])(?=\[rank\d+\]:)")
+_DEVICE = re.compile(r", device='\w+(?::\d+)?'(?=[,)])")  # "tensor(2.5, device='cuda:0')"
 _BREAKS = re.compile(r"\r+|\x08+")
 _RECORD_BEGINS = re.compile(
     r"(?<=\S)(?=\{'|\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d|\s+iteration\s+\d+\s*/|\bsteps?[:=]\s*\d"
@@ -52,6 +53,8 @@ def plain(text: str) -> str:
         text = _DOTTED.sub(r"\1 (", text)
     if "epoch/" in text:
         text = _BOTH.sub(r"epoch \2, \1 \3", text)
+    if ", device='" in text:
+        text = _DEVICE.sub("", text)
     if " #" in text:
         text = _NUMBERED.sub(r"\1  \2", text)
     if any(word in text for word in (" no", " No", " num", " Num", " nr", " NO", " NUM")):

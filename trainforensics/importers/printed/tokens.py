@@ -14,7 +14,10 @@ from trainforensics.importers.rows.axes import MAX_STEP
 _ISO = r"\d{4}[-/]\d{2}[-/]\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d+)?(?:Z|[+-]\d{2}:?\d{2})?"
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _SYSLOG = rf"(?<!\w){_MONTH} [ \d]\d \d{{2}}:\d{{2}}:\d{{2}}(?:\.\d+)?"
-TIME = rf"(?:{_ISO}|{_SYSLOG})"
+_NO_YEAR = (
+    r"(?:(?<![\d/])\d{2}/\d{2}(?:/\d{4}|/\d{2})?|(?<=\b[IWEF])\d{4}) \d{2}:\d{2}:\d{2}(?:[.,]\d+)?"  # or last; glog
+)
+TIME = rf"(?:{_ISO}|{_SYSLOG}|{_NO_YEAR})"
 _DIGITS = r"\d+(?:,\d{3})*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?"
 _NO_NUMBER = r"1\.#(?:[QS]NAN|IND|INF)0*|(?i:nan|inf(?:inity)?)(?:\((?:ind|snan)\))?"
 MISSING = r"(?:[Nn]one|null|NULL|undefined|N/?A|n/a)"

@@ -180,6 +180,7 @@ _FORMATS = tuple(
         ("available: ",
          rf".*\b(?i:memory)\b.*?total: ?{NUMBER}\w*, available: ?({NUMBER})\w*, percent: ?({NUMBER})%?\s*",
          r"host_memory_available: \1, host_memory_percent: \2"),
+        ("Score=", rf"\s*(Rank=\d+) Node=\S+ Score=({NUMBER})\s*", r"\1 relative_performance_score=\2"),  # NVRx
         (" nats", rf"\s*(?:[-=]*>)?\s*(train|val|valid|test|dev|eval):? ({NUMBER}) nats\b.*", r"\1 loss: \2"),
         (" [", rf"\s*(\d+): +(\[(?!{_COUNTED})[A-Za-z][\w ]*: .*)", r"iteration \1 \2"),
         (" [", rf"\s*(\d+)-(\d+) +(\[(?!{_COUNTED})[A-Za-z][\w ]*: .*)", r"epoch \1, batch \2, \3"),

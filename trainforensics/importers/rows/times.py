@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,7 @@ _NAMES = (
     "_timestamp", "timestamp", "wall_time", "walltime", "wall time", "datetime", "date_time", "date", "time", "ts",
     "created_at", "logged_at", "asctime", "t",
 )  # fmt: skip
+_DAY = re.compile(r"(\d\d)/?(\d\d)(?:/((?:\d\d)?\d\d))?")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 # Epoch times between 2005 and 2065, in seconds, milliseconds, microseconds and nanoseconds.
 _EARLIEST, _LATEST = 1.1e9, 3.0e9
@@ -72,8 +75,17 @@ def _parsed(text: str) -> datetime | None:
 
 
 def _without_year(text: str) -> datetime | None:
-    """A time of syslog ("Feb 11 22:14:08"), which leaves the year out: a leap year stands for it."""
+    """A time of syslog ("Feb 11 22:14:08"), glog ("0211 22:14:08.5") or Detectron2 ("02/11 22:14:08"), which leaves the
+    year out: a leap year stands for it. It may follow the day ("02/11/2025 22:14:08", "02/11/25").
+    """
     month, _, rest = text.strip().partition(" ")
+    if (found := _DAY.fullmatch(month)) is not None:
+        first, second, year = found.groups("2000")
+        year = f"20{year[-2:]}"
+        for date in (f"{year}-{first}-{second}", f"{year}-{second}-{first}"):
+            with suppress(ValueError):
+                return datetime.fromisoformat(f"{date} {rest.replace(',', '.', 1)}")
+        return None
     if month not in _MONTHS:
         return None
     day, _, clock = rest.strip().partition(" ")
