@@ -62,21 +62,21 @@ def ringing(curve: Curve, even: float) -> Ringing | None:
     noise = robust_sigma(np.diff(shown)) / math.sqrt(2)
     while width * FEWEST_POINTS <= len(shown):
         height = max(math.log(HEIGHT), CLEAR * 1.2533 * noise / math.sqrt(width))
-        found = _swings(moving_median(shown, width), even, height)
+        found = _swings(shown, moving_median(shown, width), even, height)
         if found is not None and found.period >= PERIOD * width and (best is None or found.points > best.points):
             best = found
         width = 2 * width + 1
     return best.in_points_of(size) if best is not None else None
 
 
-def _swings(level: Floats, even: float, height: float) -> Ringing | None:
+def _swings(shown: Floats, level: Floats, even: float, height: float) -> Ringing | None:
     at = turning_points(level, height)
     at = at[1:] if len(at) > 1 and level[at[0]] > level[at[1]] else at
     distance = np.array([b - a for a, b in zip(at, at[2:], strict=False)])
     for first in range(0, len(distance) - 2 * RISES + 3, 2):
         stop = _even(distance[first:], even)
         last = first + 2 * ((stop + 2) // 2)
-        if (last - first) // 2 >= RISES and _smooth(level, at[first:last], height):
+        if (last - first) // 2 >= RISES and _smooth(shown, level, at[first:last], height):
             return Ringing(
                 tuple(at[first:last]), np.exp(level[at[first:last]]), float(np.median(distance[first : first + stop]))
             )
@@ -92,10 +92,10 @@ def _even(distance: Floats, even: float) -> int:
     return 0
 
 
-def _smooth(level: Floats, at: list[int], height: float) -> bool:
-    """Whether the swings take their time, and few smaller ones lie between them."""
+def _smooth(shown: Floats, level: Floats, at: list[int], height: float) -> bool:
+    """Whether the swings take their time, as logged, and few smaller ones lie between them."""
     smaller = turning_points(level[at[0] : at[-1] + 1], height / 2)
-    swings = [level[a : b + 1] for a, b in zip(at[::2], at[2::2], strict=False)]
+    swings = [shown[a : b + 1] for a, b in zip(at[::2], at[2::2], strict=False)]
     sharpest = [np.diff(part).max() / np.ptp(part) for part in swings]
     above = float(np.median([np.mean(part > (part.min() + part.max()) / 2) for part in swings]))
     return ABOVE[0] <= above <= ABOVE[1] and len(smaller) <= SMOOTH * len(at) and np.median(sharpest) <= AT_ONCE
