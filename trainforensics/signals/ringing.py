@@ -29,7 +29,7 @@ AT_ONCE = 0.5  # of a swing, from one point to the next
 SMOOTH = 1.5  # times as many turns, where turns of half the height are counted
 HEAVY = 0.99  # of momentum; usual are 0.9 to 0.95
 TALL, WIDE = 2.0, 0.1  # factor of the tallest rise where nothing says of the momentum; of what was learnt before it
-FADES = 2.0  # factor between the first rise and the last: of a spring; an order of the data goes on as it is
+FADES = 1.5  # factor between the first rise and the last: of a spring; an order of the data goes on as it is
 RATE = 0.1  # of its highest value, by which a learning rate may rise meanwhile
 PART = 0.05  # of a whole number: periods to an epoch
 
