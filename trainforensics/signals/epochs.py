@@ -25,6 +25,16 @@ def epoch_length(signals: Signals) -> int | None:
     return int(found[1]) if found is not None else None
 
 
+def steps_of_epoch(signals: Signals) -> float | None:
+    """Steps of an epoch by the axis, else by the usual distance of the steps at which the logged epoch goes up."""
+    logged, known = signals.curve("epoch"), epoch_length(signals)
+    if known is not None or logged is None:
+        return known
+    epoch = logged.only_finite()
+    starts = epoch.step[1:][np.diff(np.floor(epoch.value + ROUNDED)) > 0]
+    return float(np.median(np.diff(starts))) if len(starts) > 1 else None
+
+
 def length_since(signals: Signals, curve: Curve, step: int) -> int | None:
     """Steps of an epoch from `step` on, where the log shows another length before it; None where it does not.
 

@@ -209,12 +209,19 @@ def swings(curve: Curve, factor: float, as_bad: float) -> tuple[int, float, floa
 
 def turns(value: Floats, height: float) -> int:
     """How often the values turn by `height` at least: from a rise to a fall, or back."""
-    count, way, low, high = 0, 0, value[0], value[0]
-    for v in value:
-        if (way <= 0 and v >= low + height) or (way >= 0 and v <= high - height):
-            count, way, low, high = count + 1, 1 if v > low else -1, v, v
-        low, high = min(low, v), max(high, v)
-    return count
+    return len(turning_points(value, height))
+
+
+def turning_points(value: Floats, height: float) -> list[int]:
+    """The highs and lows, in turn, from which values move away by `height` at least before they come back."""
+    points, way, low, high = [], 0, 0, 0
+    for i, v in enumerate(value):
+        up, down = way <= 0 and v >= value[low] + height, way >= 0 and v <= value[high] - height
+        if up or down:
+            points.append(low if up else high)
+            way, low, high = 1 if up else -1, i, i
+        low, high = (i if v < value[low] else low), (i if v > value[high] else high)
+    return points
 
 
 def worse_than_at_first(loss: Floats, other: Floats, rise: float, lost: float) -> Ints:

@@ -10,6 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from trainforensics.signals.curve import Floats, Ints
+from trainforensics.signals.jumps import turns
 from trainforensics.signals.noise import medians, robust_sigma
 from trainforensics.signals.trend import moving_median
 
@@ -76,6 +77,9 @@ ALIKE, NEVER_APART = 0.7, 0.25  # correlation of a cycle with the others: median
 LEAST_ALIKE = 0.9  # share of cycles
 STAIRS = 0.6  # a course that climbs less than this share of what it falls per cycle goes down stairs
 SHORTEST = 0.85  # of the highest autocorrelation: of a period and its multiples the shortest is meant
+TWICE, CLOSE = 2.0, 0.02  # what a part of a period may leave unexplained: times what the whole does, and some more
+KNOWN_ALIKE = 0.8  # where no other period was tried
+SURE, FEW_CYCLES = 0.95, 3  # correlation of cycles so alike that three settled ones are enough
 STEADY_POINTS = 8  # per cycle
 
 
@@ -83,7 +87,7 @@ STEADY_POINTS = 8  # per cycle
 class Cycle:
     """A level that repeats every `points` points: `swing` between the lowest and the highest phase, `noise` of the
     points, `alike` the median correlation of a cycle with the others, `cycles` their number, `first` the index from
-    which on they repeat."""
+    which on they repeat, `humps` how often a cycle goes up and down by a third of the swing."""
 
     points: int
     swing: float
@@ -91,6 +95,12 @@ class Cycle:
     alike: float
     cycles: int
     first: int
+    humps: int
+
+    @property
+    def clear(self) -> bool:
+        """Whether the swing stands out of the noise of the points, and of the medians of the phases."""
+        return self.swing > max(1.0, 2 / math.sqrt(self.points / BINS)) * self.noise
 
 
 def cycle(values: Floats) -> Cycle | None:
@@ -103,9 +113,19 @@ def cycle(values: Floats) -> Cycle | None:
         return None
     best = _best_fold(values, lag)
     parts = (_best_fold(values, lag // k) for k in range(5, 1, -1) if lag // k >= STEADY_POINTS)
-    best = next((part for part in parts if part.alike > SHORTEST * best.alike and part.swing > best.swing / 2), best)
-    clear = best.swing > 2 * best.noise / math.sqrt(best.points / BINS) and best.swing > best.noise
-    return best if clear and best.alike >= ALIKE and _keeps_time(values, best.points) else None
+    left = TWICE * (1 - best.alike) + CLOSE
+    best = next((part for part in parts if 1 - part.alike < left and part.swing > best.swing / 2), best)
+    return best if best.clear and best.alike >= ALIKE and _keeps_time(values, best.points) else None
+
+
+def known_cycle(values: Floats, points: int) -> Cycle | None:
+    """The cycle of a period that the log itself tells, as the length of an epoch; fewer cycles and points are enough
+    for it."""
+    if points < STEADY_POINTS or len(values) < (FEW_CYCLES + 1) * points:
+        return None
+    found = _fold(values, points)
+    sure = found.clear and found.alike >= KNOWN_ALIKE and _keeps_time(values, points, FEW_CYCLES)
+    return _begin(values, found) if sure else None
 
 
 def cycle_since(values: Floats, starts: Sequence[int]) -> Cycle | None:
@@ -118,13 +138,15 @@ def cycle_since(values: Floats, starts: Sequence[int]) -> Cycle | None:
 
 
 def _begin(values: Floats, found: Cycle) -> Cycle:
-    """The cycle with its first index: from there on more cycles than not are alike and no fewer than before."""
+    """The cycle with its first index: from there on more cycles than not are alike and no fewer than before; the second
+    cycle where that is in the first quarter, whose descent hides them."""
     profiles = _profiles(values, found.points)
     model = np.median(_settled(profiles[-max(CYCLES, found.cycles) :]), axis=0)
     scale = np.linalg.norm(profiles, axis=1) * np.linalg.norm(model)
     alike = (profiles @ model > ALIKE * scale) & (np.ptp(profiles, axis=1) > found.swing / 3)
     first = int(np.argmax(np.cumsum(np.where(alike, 1, -1)[::-1])[::-1]))
-    return replace(found, first=len(values) - (len(profiles) - first) * found.points)
+    since = len(values) - (len(profiles) - first) * found.points
+    return replace(found, first=found.points if first <= len(profiles) // 4 else since)
 
 
 def _best_fold(values: Floats, lag: int) -> Cycle:
@@ -159,12 +181,17 @@ def _clipped(rest: Floats) -> Floats:
 
 
 def _profiles(values: Floats, points: int) -> Floats:
-    """Medians of 12 phases of every whole cycle, the line through each cycle's neighbours removed; (cycle, phase)."""
+    """Medians of 12 phases of every whole cycle, less the mean of each cycle; (cycle, phase)."""
+    levels = _levels(values, points)
+    return np.asarray(levels - levels.mean(axis=1, keepdims=True))
+
+
+def _levels(values: Floats, points: int) -> Floats:
+    """Medians of 12 phases of every whole cycle; (cycle, phase)."""
     cycles = len(values) // points
     late = values[len(values) - cycles * points :].reshape(cycles, points)
     edges = np.linspace(0, points, min(BINS, points) + 1).round().astype(int)
-    phases = np.column_stack([medians(late[:, a:b]) for a, b in pairwise(edges.tolist())])
-    return np.asarray(phases - phases.mean(axis=1, keepdims=True))
+    return np.column_stack([medians(late[:, a:b]) for a, b in pairwise(edges.tolist())])
 
 
 def _correlations(profiles: Floats) -> Floats:
@@ -180,7 +207,9 @@ def _fold(values: Floats, points: int) -> Cycle:
     mean = np.median(profiles, axis=0)
     noise = robust_sigma(np.diff(values[len(values) // 2 :])) / math.sqrt(2)
     first = len(values) - len(profiles) * points
-    return Cycle(points, float(mean.max() - mean.min()), noise, alike, len(profiles), first)
+    swing = float(np.ptp(mean))
+    humps = (turns(np.tile(mean, 3), swing / 3) - turns(mean, swing / 3)) // 4 if swing > 0 else 0
+    return Cycle(points, swing, noise, alike, len(profiles), first, humps)
 
 
 def _settled(profiles: Floats) -> Floats:
@@ -188,12 +217,13 @@ def _settled(profiles: Floats) -> Floats:
     return profiles[max(1, len(profiles) // 4) :]
 
 
-def _keeps_time(values: Floats, points: int) -> bool:
+def _keeps_time(values: Floats, points: int, fewest: int = CYCLES - 1) -> bool:
     """Whether nearly every cycle repeats the others, and climbs about as much as it falls."""
-    profiles = _settled(_profiles(values, points))
-    if len(profiles) < CYCLES - 1 or np.mean(_correlations(profiles) > NEVER_APART) < LEAST_ALIKE:
+    levels = _settled(_levels(values, points))
+    alike = _correlations(levels - levels.mean(axis=1, keepdims=True))
+    enough = len(levels) >= (FEW_CYCLES if np.median(alike) >= SURE else fewest)
+    if not enough or np.mean(alike > NEVER_APART) < LEAST_ALIKE:
         return False
-    course = np.diff(np.append(np.median(profiles, axis=0), np.median(profiles, axis=0)[:1]))
-    drift = np.median(values[-points:]) - np.median(values[-2 * points : -points])
-    course[-1] += min(0.0, float(drift))  # from the end of a cycle to the begin of the next the trend falls as well
+    following = np.append(levels[1:, :1], np.full((1, 1), np.nan), axis=0)
+    course = np.nanmedian(np.diff(np.append(levels, following, axis=1), axis=1), axis=0)
     return float(course[course > 0].sum()) > STAIRS * float(-course[course < 0].sum())

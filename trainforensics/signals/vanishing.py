@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from trainforensics.model import Series
-from trainforensics.signals.curve import Curve, Floats
+from trainforensics.signals.chance import FROM_SCRATCH
+from trainforensics.signals.curve import Bools, Curve, Floats
 from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.run import Signals
 from trainforensics.signals.stretches import at_steps, lasting_start, middle
+from trainforensics.signals.task import per_token
 
 MIN_POINTS = 20
 NOTHING, NO_EXCEPTION = 1e-30, 0.99  # a norm of zero, or of what single precision leaves of it; share of the points
@@ -19,6 +23,8 @@ ALIVE, FEWEST_THIRD, CLEAR = 0.9, 5, 2.0  # share of steps with unequal rewards;
 TINY = 1e-4  # the band practitioners use; the run's own history must agree
 STARVED = 1e-3  # of the strongest layer's: what saturated units leave; healthy layers lie within two decades
 FAR_BELOW, OUTSIDE = 100.0, 10.0  # times below its early level: gone, and on its way
+LITTLE = 0.7  # of its first level: what the layers next to the loss learn alone leaves most of it
+BIAS, FROZEN = "bias", re.compile(r"lora|adapter|frozen|pretrained|backbone|(^|[^a-z])base([^a-z]|$)")
 CONVERGED = 0.1  # of its first level: a loss this low may well have small gradients
 
 
@@ -139,22 +145,35 @@ def _layer_collapse(signals: Signals) -> Collapse | None:
     value = np.where(np.isfinite(matrix.value) & (matrix.value >= 0), matrix.value, np.nan)
     usual = np.array([middle(row[len(row) // 2 :]) for row in value])
     strong = float(np.nanmax(usual)) if np.isfinite(usual).any() else 0.0
-    tiny = (usual < TINY) & (usual < strong * STARVED)
-    if not tiny.any() or tiny.all() or strong <= 0 or (usual[tiny] == 0).all():
-        return None  # layers that are exactly zero are frozen on purpose
+    biases = np.array([BIAS in row.name.lower() for row in matrix.rows])  # of keys, and before a norm: zero by nature
+    tiny = (usual < TINY) & (usual < strong * STARVED) & ~biases
+    if not tiny.any() or tiny.all() or strong <= 0:
+        return None
+    if (usual[tiny] == 0).all() and not _cut_off(signals, matrix.rows, tiny):
+        return None
     weakest = np.nanmin(np.where(tiny[:, None], value, np.nan), axis=0)
     first = lasting_start(weakest < strong * STARVED)
     if first is None or len(matrix.step) - first < max(5, len(matrix.step) // 5):
         return None
     loss = loss.only_finite()
     idle = _idle_level(loss, int(matrix.step[first]))
-    if idle is None or idle < 0.9 * float(np.median(loss.value[:5])):
+    if idle is None or idle < LITTLE * float(np.median(loss.value[:5])):
         return None
     order = np.argsort(usual)
     rows = tuple(matrix.rows[i] for i in order if tiny[i])
     curve = next(c for c in signals.curves("grad_norm") if c.series == rows[0])
     at = int(np.searchsorted(curve.step, matrix.step[first]))
     return Collapse(curve, at, strong, float(usual[order[0]]), idle, rows)
+
+
+def _cut_off(signals: Signals, rows: Sequence[Series], dead: Bools) -> bool:
+    """Whether layers of zero gradient are the first ones of a model that is trained from the start, so that something
+    between them and the rest lets none through; what is tuned has frozen layers on purpose."""
+    rate = signals.curve("learning_rate")
+    tuned = rate is not None and float(np.nanmax(rate.value, initial=0.0)) < FROM_SCRATCH
+    if tuned or per_token(signals) or any(FROZEN.search(row.name.lower()) for row in rows):
+        return False
+    return bool(dead[: int(dead.sum())].all())
 
 
 def _nothing_learnt(value: Floats, level: float) -> bool:

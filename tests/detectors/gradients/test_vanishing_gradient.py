@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from factories import make_curve, make_signals
 
 from trainforensics.detectors.gradients import vanishing_gradient
 from trainforensics.model import Clear, Fired
-from trainforensics.signals import Signals
+from trainforensics.signals import Curve, Signals
 
 RNG = np.random.default_rng(5)
 N = 500
@@ -25,6 +27,10 @@ def layered(loss: np.ndarray, *level: float) -> Signals:
         value = usual * np.exp(0.2 * RNG.standard_normal(N))
         curves.append(make_curve(value, "grad_norm", name=f"grad_norm/layer{i}", layer=f"layer{i}", series_id=i + 1))
     return make_signals(curves)
+
+
+def every(signals: Signals) -> list[Curve]:
+    return list(signals.every_curve())
 
 
 def test_zero_from_the_start() -> None:
@@ -58,8 +64,29 @@ def test_small_gradients_of_a_loss_that_falls_are_quiet() -> None:
 
 def test_frozen_layers_and_learning_layers_are_quiet() -> None:
     learning = 2.3 * np.exp(-np.arange(N) / 200) + 0.01 * RNG.standard_normal(N)
-    assert isinstance(vanishing_gradient.detect(layered(learning, 1e-7, 0.2, 0.3), {}), Clear)
-    assert isinstance(vanishing_gradient.detect(layered(FLAT, 0.0, 0.2, 0.3), {}), Clear)
+    for first in (0.0, 1e-7):
+        assert isinstance(vanishing_gradient.detect(layered(learning, first, 0.2, 0.3), {}), Clear)
+    assert isinstance(vanishing_gradient.detect(layered(FLAT, 0.2, 0.0, 0.3), {}), Clear)
+    tuned = layered(FLAT, 0.0, 0.2, 0.3)
+    rate = make_curve(np.full(N, 2e-5), "learning_rate")
+    assert isinstance(vanishing_gradient.detect(make_signals([*every(tuned), rate]), {}), Clear)
+    backbone = [replace(c, series=replace(c.series, name=f"backbone.{c.series.name}")) for c in every(tuned)]
+    assert isinstance(vanishing_gradient.detect(make_signals(backbone), {}), Clear)
+
+
+def test_first_layers_cut_off_from_the_start() -> None:
+    readout = 1.27 + 0.25 * np.exp(-np.arange(N) / 30) + 0.02 * RNG.standard_normal(N)
+    (found,) = fires(layered(readout, 0.0, 0.0, 0.3)).findings
+    assert found.onset_step == 1
+    assert "layer0, layer1" in found.summary
+
+
+def test_biases_that_a_norm_cancels_are_quiet() -> None:
+    signals = layered(FLAT, 1e-9, 0.2, 0.3)
+    biased = [
+        replace(c, series=replace(c.series, name=c.series.name.replace("layer0", "key.bias"))) for c in every(signals)
+    ]
+    assert isinstance(vanishing_gradient.detect(make_signals(biased), {}), Clear)
 
 
 def test_rewards_decide_in_reinforcement_learning() -> None:

@@ -91,6 +91,31 @@ def test_levels_that_repeat(shape: str, period: int) -> None:
 def test_levels_are_a_remark_where_the_rate_is_not_known() -> None:
     loss = healthy(N) + SHAPES["sources"]((np.arange(N) % 120) / 120)
     assert one(judge(loss)).severity == "low"
+    twice = healthy(N) + 0.4 * (((np.arange(N) % 120) / 120 > 0.6) - ((np.arange(N) % 120) < 20) / 2)
+    twice += 0.4 * (np.abs((np.arange(N) % 120) - 35) < 8)
+    assert one(judge(twice)).severity is None  # a schedule has one hump
+
+
+def test_an_epoch_tells_the_period_of_a_few_cycles() -> None:
+    n, points = 160, 40
+    phase = (np.arange(n) % points) / points
+    loss = 0.4 + np.exp(-np.arange(n) / 60) + 0.05 * np.random.default_rng(3).standard_normal(n)
+    loss += 0.4 * ((phase > 0.2) & (phase < 0.4)) + 0.3 * (phase > 0.7)
+    assert isinstance(judge(loss, learning_rate=RATE[:n]), Clear)
+    found = one(judge(loss, learning_rate=RATE[:n], epoch=np.arange(n) // points))
+    assert found.onset_step == points + 1
+    assert "as long as an epoch" in found.summary
+
+
+def test_stairs_that_shrink_and_bursts_anywhere_are_quiet() -> None:
+    n, points = 600, 100
+    epoch, rng = np.arange(n) // points, np.random.default_rng(4)
+    stairs = 0.16 * 0.25**epoch * np.exp(0.1 * rng.standard_normal(n))
+    bursts = 1e-3 + np.exp(-np.arange(n) / 20) + 2e-4 * rng.standard_normal(n)
+    for at in (40, 115, 270, 365, 410, 505):
+        bursts[at : at + 6] += 1
+    for loss in (stairs, bursts):
+        assert isinstance(judge(loss, learning_rate=np.full(n, 1e-3), epoch=epoch), Clear)
 
 
 def test_levels_that_follow_the_rate_are_quiet() -> None:

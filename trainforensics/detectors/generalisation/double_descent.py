@@ -44,6 +44,7 @@ from trainforensics.signals.evaluations import (
     oriented,
     validation_curves,
 )
+from trainforensics.signals.ringing import rings
 from trainforensics.signals.rises import SecondDescent, collapses, mann_kendall, second_descent
 from trainforensics.signals.structure import announced
 
@@ -52,7 +53,7 @@ FIRST = 2  # evaluations of a model that has learnt nothing yet
 META = Meta(
     kind=KINDS["double-descent"],
     needs=("val_loss|val_metric",),
-    uses=("train_loss", "stage"),
+    uses=("train_loss", "stage", "learning_rate", "momentum", "reward", "epoch"),
     params=(
         Param("z", 8.0, "rise and fall in standard errors; 2 in 1,000 healthy curves that wander reach it (simulated)"),
         Param("trend_p", 0.05, "Mann-Kendall level of rise and fall: 4 evaluations in order can reach it"),
@@ -78,7 +79,9 @@ def detect(signals: Signals, params: Params) -> Outcome:
     for curve in curves:
         points = condense(oriented(curve))
         hump = second_descent(points)
-        if hump is None or announced(signals, int(points.step[hump.first]), int(points.step[hump.peak])):
+        if hump is None or rings(signals, curve) is not None:
+            continue
+        if announced(signals, int(points.step[hump.first]), int(points.step[hump.peak])):
             continue
         fell = float(oriented(curve).value[:FIRST].max()) - hump.low >= params["fell"] * (hump.top - hump.low)
         if fell and _stands_out(points, hump, params) and _training_improves(train, points, hump):

@@ -2,7 +2,8 @@
 
 What it detects:
     A gradient norm that is persistently tiny, or exactly zero, with a loss that stands still above what it could reach;
-    where norms are logged per layer, layers that get no gradient while others do and the loss is at its first level.
+    where norms are logged per layer, layers that get next to none while others do and the loss keeps more than 0.7 of
+    its first level; none at all from the start, where those are the first layers.
     Where a reward is maximised: a norm of exactly zero although rewards differ, and a reward that does not rise.
 
 Why it matters:
@@ -14,8 +15,9 @@ Evidence:
 
 False positives:
     A loss that has fallen by more than a decade has small gradients by right, a loss that still falls learns. Layers at
-    exactly zero are frozen on purpose. Groups of equal rewards have no gradient, and a solved task has no other. A loss
-    that stands at exactly one number is reported as such.
+    exactly zero are frozen on purpose where names or a learning rate below 1e-4 speak of tuning. Groups of equal
+    rewards have no gradient, and a solved task has no other. A loss that stands at exactly one number is reported as
+    such.
 
 Example:
     The gradient of the first of nine sigmoid layers is 1e-7, of the last 0.6; the loss stays at ln 10.

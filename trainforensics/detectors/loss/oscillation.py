@@ -4,7 +4,8 @@ What it detects:
     A training loss whose swings became at least three times as wide as they had been, and wide against all that was
     learnt, from some point to the end, while its level no longer falls. Or a validation loss that swings by a factor of
     three between evaluations, back to where it began or with every fourth evaluation, while the training loss goes
-    smoothly.
+    smoothly. Or either of them rings: three or more smooth rises and falls of one period, a tenth of all that was
+    learnt and more, under a momentum of 0.99 and more, or fading from a rise by a factor of two.
 
 Why it matters:
     The step size exceeds what the curvature bears (or batches come in an order the loss follows): the run hovers over
@@ -14,9 +15,10 @@ Evidence:
     Width of the swings (10th to 90th percentile) before and after, level before and after, learning rate.
 
 False positives:
-    A loss that stands above its old level with all its swings has diverged, or has another term in it.
-    Noise that widens while the loss still falls, as with smaller batches or harder data. Adversarial losses that swing
-    from the start: the swings must have grown. A part that joins the loss there, as a discriminator does.
+    A loss that stands above its old level with all its swings has diverged, or has another term in it. Noise that
+    widens while the loss still falls, as with smaller batches or harder data. Adversarial losses that swing from the
+    start: the swings must have grown. Swings in step with the learning rate or the epochs. A part that joins the loss
+    there, as a discriminator does.
 
 Example:
     `from step 170 loss swings by 0.31 (0.04 before) and no longer falls`
@@ -39,10 +41,12 @@ from trainforensics.signals.jumps import swings
 from trainforensics.signals.noise import medians
 from trainforensics.signals.parts import part_adds
 from trainforensics.signals.precursors import companions
+from trainforensics.signals.ringing import rings
 from trainforensics.signals.structure import announced
 from trainforensics.signals.task import rewarded
 from trainforensics.signals.trend import level
 
+NAMED = 4  # highs of a loss that rings
 CHUNKS = 24
 MIN_CHUNK = 8
 QUIET, WILD = 3, 5  # chunks that must lie before and after
@@ -51,7 +55,7 @@ BEYOND = 4.0  # standard deviations: once in 30,000 points
 
 META = Meta(
     kind=KINDS["oscillation"],
-    needs=("train_loss",),
+    needs=("train_loss|val_loss",),
     uses=("*",),
     params=(
         Param("growth", 3.0, "the width of eight points' swings varies by a factor of two by chance"),
@@ -71,6 +75,8 @@ def detect(signals: Signals, params: Params) -> Outcome:
     """Split the run where the width of its swings grew most."""
     loss = signals.curve("train_loss")
     loss = loss.only_finite() if loss is not None else None
+    if (ringing := _ringing(signals, loss)) is not None:
+        return Fired((ringing,))
     if loss is not None and not rewarded(signals) and (unsteady := _validation(signals, loss, params)) is not None:
         return Fired((unsteady,))
     if loss is None or len(loss) < (QUIET + WILD) * MIN_CHUNK:
@@ -91,6 +97,31 @@ def detect(signals: Signals, params: Params) -> Outcome:
     if part_adds(signals, loss, (first, last), after) or announced(signals, first, last):
         return Clear()
     return Fired((_finding(signals, loss, _onset(loss, split * size, size, before), before, after),))
+
+
+def _ringing(signals: Signals, loss: Curve | None) -> Finding | None:
+    """The loss of training, else of validation, that overshoots its minimum time and again."""
+    for curve in (*((loss,) if loss is not None else ()), *validation_curves(signals)[:1]):
+        if (found := rings(signals, curve)) is None:
+            continue
+        step, at, low, high = curve.step, found.turns[0] + 1, found.level[::2], found.level[1::2]
+        onset, period, after = int(step[at]), found.period * curve.cadence, curve.value[found.turns[-1] :]
+        course = f"up to {', '.join(f'{v:.3g}' for v in high[:NAMED])} from {low[0]:.3g}"
+        rows = zip(step[list(found.turns[1::2])].tolist(), high.tolist(), low.tolist(), strict=True)
+        return Finding(
+            kind="oscillation",
+            series=curve.name,
+            role=curve.series.role,
+            onset_step=onset,
+            onset_interval=(int(step[at - 1]), onset),
+            peak_step=int(step[found.turns[1 + 2 * int(high.argmax())]]),
+            end_step=int(step[found.turns[-1]]),
+            recovery="recovered" if after.min() < low[0] else "unrecovered",
+            confidence=0.7,
+            summary=f"{curve.name} rings {len(high)} times from step {onset} on, every {period:.4g} steps: {course}",
+            evidence=tuple(Evidence(curve.name, *row, "level of a high, and of the low before it") for row in rows),
+        )
+    return None
 
 
 def _validation(signals: Signals, loss: Curve, params: Params) -> Finding | None:

@@ -2,7 +2,8 @@
 
 What it detects:
     Four or more bursts of the training loss whose onsets lie a fixed number of steps apart (some may be missing), too
-    regular for chance. A level that goes up and down in the same way in every period.
+    regular for chance. A level that goes up and down in the same way in every period; where the log tells how long an
+    epoch is, three epochs that do so are enough.
 
 Why it matters:
     Optimisation has no clock; data order has. Something in the order recurs: a source that was not shuffled in, the
@@ -12,8 +13,9 @@ Evidence:
     The period, the onsets that keep it, and the probability that onsets at random would.
 
 False positives:
-    Stairs at epoch borders go down only. A learning rate that cycles or restarts with the same period
-    moves the loss by itself. Bursts that fill their period are a cycle of the schedule or of the loss itself.
+    Stairs at epoch borders go down only. A learning rate that cycles or restarts with the same period moves the loss by
+    itself, in one hump a period: that is a remark where the rate is not logged. Bursts that fill their period are a
+    cycle of the schedule or of the loss itself.
 
 Example:
     Seven bursts from step 2000 on, 2000 steps apart.
@@ -34,16 +36,19 @@ from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.curve import Floats
+from trainforensics.signals.epochs import steps_of_epoch
 from trainforensics.signals.losses import loss_events
 from trainforensics.signals.measure import Excursion
-from trainforensics.signals.periodic import Cycle, Period, cycle_since, period
+from trainforensics.signals.periodic import Cycle, Period, cycle_since, known_cycle, period
 from trainforensics.signals.precursors import excursions_of
 from trainforensics.signals.restarts import restarts
+from trainforensics.signals.ringing import rings
 from trainforensics.signals.stretches import at_steps
 from trainforensics.signals.task import adversarial
 
 MIN_POINTS = 100
 EVENLY = 0.95  # share of points at the usual distance
+TOGETHER = 0.8  # mean direction of the phases of bursts: 1 where all are the same
 META = Meta(
     kind=KINDS["periodic-data-order"],
     needs=("train_loss",),
@@ -83,17 +88,28 @@ def _by_bursts(signals: Signals, loss: Curve, params: Params) -> Finding | None:
 
 
 def _by_level(signals: Signals, loss: Curve, params: Params) -> Finding | None:
-    if float(np.mean(np.diff(loss.step) == loss.cadence)) < EVENLY:
+    if float(np.mean(np.diff(loss.step) == loss.cadence)) < EVENLY or rings(signals, loss) is not None:
         return None
     lives, n = (np.flatnonzero(np.diff(loss.segment)) + 1).tolist(), len(loss)
-    found = cycle_since(loss.value, lives[-1:] or (n // 2, n - n // 4))
-    if found is None:
+    epoch = steps_of_epoch(signals) or 0.0
+    found = known_cycle(loss.value, round(epoch / loss.cadence))
+    found = found or cycle_since(loss.value, lives[-1:] or (n // 2, n - n // 4))
+    if found is None or _of_bursts_elsewhere(signals, loss, found):
         return None
     rate = signals.curve("learning_rate")
     known = rate is not None and len(rate) >= MIN_POINTS
     if known and rate is not None and _swings(at_steps(rate, loss.step), found, params["rate_swing"]):
         return None
     return _of_levels(signals, loss, found, known)
+
+
+def _of_bursts_elsewhere(signals: Signals, loss: Curve, found: Cycle) -> bool:
+    """Whether bursts make the level that seems to repeat, one a cycle and at any phase of it."""
+    tall = (e for e in excursions_of(signals, loss) if e.returned and e.peak < len(loss))
+    at = np.array([e.onset for e in tall if loss.value[e.peak] - e.before > found.swing / 2])
+    if found.humps > 1 or len(at) < found.cycles:
+        return False
+    return bool(np.abs(np.exp(2j * np.pi * at / found.points).mean()) < TOGETHER)
 
 
 def _swings(rate: Floats, found: Cycle, share: float) -> bool:
@@ -167,7 +183,7 @@ def _of_levels(signals: Signals, loss: Curve, found: Cycle, rate_known: bool) ->
         onset_interval=(int(loss.step[max(found.first - 1, 0)]), first),
         confidence=0.75 if rate_known else 0.5,
         summary=text,
-        severity=None if rate_known else "low",
+        severity=None if rate_known or found.humps > 1 else "low",
         recovery="unrecovered",
         evidence=(
             Evidence(loss.name, first, float(steps), None, "steps of a cycle"),
@@ -178,15 +194,7 @@ def _of_levels(signals: Signals, loss: Curve, found: Cycle, rate_known: bool) ->
 
 
 def _epochs(signals: Signals, steps: float) -> str:
-    epoch = _epoch_length(signals)
-    if epoch is not None and round(epoch / steps) > 0 and abs(epoch / steps - round(epoch / steps)) < 0.03:
-        return f"; an epoch takes {round(epoch / steps)} times as long."
-    return "."
-
-
-def _epoch_length(signals: Signals) -> float | None:
-    curve = signals.curve("epoch")
-    curve = curve.only_finite() if curve is not None else None
-    if curve is None or len(curve) < 10 or curve.value[-1] - curve.value[0] < 1:
-        return None
-    return float((curve.step[-1] - curve.step[0]) / (curve.value[-1] - curve.value[0]))
+    epoch = steps_of_epoch(signals)
+    if epoch is None or abs(epoch / steps - (times := round(epoch / steps))) >= 0.03 or not times:
+        return "."
+    return ", as long as an epoch." if times == 1 else f"; an epoch takes {times} times as long."

@@ -50,11 +50,12 @@ from trainforensics.signals.multiples import (
     steps,
     whole,
 )
+from trainforensics.signals.structure import changes_between
 
 META = Meta(
     kind=KINDS["scale-mismatch"],
     needs=("train_loss",),
-    uses=("val_loss", "learning_rate", "epoch", "grad_norm"),
+    uses=("*",),
     params=(
         Param("whole", 0.04, "distance of the ratio from a whole number; levels are known to a few per cent"),
         Param("unnamed", 0.12, "the same in full where no setting has that value: a quarter of all ratios lie as near"),
@@ -102,6 +103,9 @@ def _rescaled(signals: Signals, loss: Curve, step: Step, params: Params) -> Find
         return None
     if evaluation_follows(signals, loss, step):
         return None
+    edge = (int(loss.step[step.at - 1]), int(loss.step[step.at]))
+    if not named and any(changes_between(other, *edge) for other in signals.unmapped):
+        return None  # what the log counts beside the loss moved on there, as the number of noise levels does
     at, before, after = int(loss.step[step.at]), float(np.median(step.before[-8:])), float(np.median(step.after[:8]))
     about, times = ("", f"{k}") if k is not None else ("about ", f"{larger:.2g}")
     way = f"{about}{times} times" if ratio > 1 else f"{about}1/{times} of"
