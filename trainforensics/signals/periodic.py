@@ -194,6 +194,7 @@ def _keeps_time(values: Floats, points: int) -> bool:
     if len(profiles) < CYCLES - 1 or np.mean(_correlations(profiles) > NEVER_APART) < LEAST_ALIKE:
         return False
     course = np.diff(np.append(np.median(profiles, axis=0), np.median(profiles, axis=0)[:1]))
-    drift = np.median(values[-points:]) - np.median(values[-2 * points : -points])
+    levels = medians(values[len(values) % points :].reshape(-1, points))
+    drift = np.median(np.diff(levels[-len(profiles) :]))
     course[-1] += min(0.0, float(drift))  # from the end of a cycle to the begin of the next the trend falls as well
     return float(course[course > 0].sum()) > STAIRS * float(-course[course < 0].sum())

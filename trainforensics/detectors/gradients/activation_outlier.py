@@ -71,6 +71,9 @@ def _departure(signals: Signals, curve: Curve, params: Params) -> Departure | No
 
 
 def _died(signals: Signals, curve: Curve, share: float) -> Departure | None:
+    """Where most neurons died; None for counts, of which the whole is not known."""
+    if curve.value[curve.finite].max(initial=0.0) > 1:
+        return None
     alive = Curve(curve.series, curve.step, 1.0 - curve.value, curve.time, curve.segment)
     left = departure(alive, share)
     if left is None or left.before < share or loss_falls_after(signals, left.step):

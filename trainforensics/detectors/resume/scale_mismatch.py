@@ -50,11 +50,12 @@ from trainforensics.signals.multiples import (
     steps,
     whole,
 )
+from trainforensics.signals.parts import part_adds
 
 META = Meta(
     kind=KINDS["scale-mismatch"],
     needs=("train_loss",),
-    uses=("val_loss", "learning_rate", "epoch", "grad_norm"),
+    uses=("val_loss", "learning_rate", "epoch", "grad_norm", "load_balance_loss", "*"),
     params=(
         Param("whole", 0.04, "distance of the ratio from a whole number; levels are known to a few per cent"),
         Param("unnamed", 0.12, "the same in full where no setting has that value: a quarter of all ratios lie as near"),
@@ -103,6 +104,8 @@ def _rescaled(signals: Signals, loss: Curve, step: Step, params: Params) -> Find
     if evaluation_follows(signals, loss, step):
         return None
     at, before, after = int(loss.step[step.at]), float(np.median(step.before[-8:])), float(np.median(step.after[:8]))
+    if ratio > 1 and part_adds(signals, loss, (int(loss.step[step.at - 1]), at), after - before):
+        return None
     about, times = ("", f"{k}") if k is not None else ("about ", f"{larger:.2g}")
     way = f"{about}{times} times" if ratio > 1 else f"{about}1/{times} of"
     rows = (
