@@ -53,7 +53,11 @@ def _is_usual(values: Floats, burst: Excursion) -> bool:
     half = (float(values[burst.peak]) + burst.before) / 2
     if before[-WINDOW:].max() < half:
         return False
-    return all(np.mean(moving_median(side, burst.scale) > half) >= USUAL for side in (before, since))
+    return all(
+        np.mean(moving_median(side, burst.scale) > half) >= USUAL
+        for side in (before, since)
+        if len(side) >= FEWEST_AROUND
+    )
 
 
 def _is_cluster(values: Floats, burst: Excursion) -> bool:

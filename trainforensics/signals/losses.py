@@ -188,8 +188,9 @@ def _without_habit(events: list[LossEvent], n: int) -> list[LossEvent]:
     others; a burst of twice their height stays."""
     bursts = [e for e in events if _passing(e)]
     thirds = np.bincount([3 * e.excursion.onset // n for e in bursts], minlength=3)
-    small = all(e.peak - e.excursion.before < SMALL * abs(e.excursion.before) for e in bursts)
-    if len(bursts) < (SMALL_HABIT if small else HABIT) * n or thirds.min() < len(bursts) / 6:
+    heights = [(e.peak - e.excursion.before) / max(abs(e.excursion.before), 1e-300) for e in bursts]
+    habit = SMALL_HABIT if np.median(heights or [0.0]) < SMALL else HABIT
+    if len(bursts) < habit * n or thirds.min() < len(bursts) / 6:
         return events
     highest = UNHABITUAL * float(np.median([e.excursion.height for e in bursts]))
     return [e for e in events if not _passing(e) or e.excursion.height >= highest]
@@ -209,9 +210,10 @@ def _unfinished(events: list[LossEvent], n: int) -> list[LossEvent]:
 
 
 def _as_it_stands(event: LossEvent) -> LossEvent:
-    """The event, as one that came back where the log ends at the level before it after all."""
+    """The event, as one that came back where the log ends at the level before it all the same."""
     level = event.excursion.before
-    if not event.lasting or event.late - level > NEARLY * min(event.crest - level, abs(level)):
+    left = event.late - level
+    if event.excursion.recovery != "unrecovered" or left > NEARLY * min(event.crest - level, abs(level)):
         return event
     return replace(event, excursion=replace(event.excursion, returned=True, recovery="recovered"))
 

@@ -7,7 +7,7 @@ import pytest
 from factories import make_curve, make_signals
 
 from trainforensics.detectors.cluster import throughput_drop
-from trainforensics.model import Axis, Finding, Fired, NotApplicable, Outcome
+from trainforensics.model import Axis, Clear, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Signals
 
 PARAMS = {p.name: p.default for p in throughput_drop.META.params}
@@ -378,3 +378,19 @@ def test_a_part_of_the_loss_that_begins_is_work(begins: int, told: int) -> None:
         make_curve(rng.normal(2, 0.1, len(later)), None, step=later, name="cluster_loss"),
     ]
     assert len(alarms(judge(make_signals(curves)))) == told
+
+
+def test_steps_that_hold_more_data_are_no_slowdown_where_the_rate_holds() -> None:
+    longer = np.where(np.arange(N) < 250, 0.4, 1.6) * noise()
+    rate = 4e4 * noise(1)
+    assert isinstance(judge(make_signals({"step_time": longer, "tokens_per_sec": rate})), Clear)
+    assert alarms(judge(make_signals({"step_time": longer})))
+
+
+@pytest.mark.parametrize("name", ["image_size", "window", "total_points", "NFE-F"])
+def test_a_setting_that_grows_explains_longer_steps(name: str) -> None:
+    grown = np.where(np.arange(N) < 250, 1.0, 2.0)
+    outcome = judge(make_signals([make_curve(grown * noise(), "step_time"), make_curve(128 * grown, None, name=name)]))
+    assert isinstance(outcome, Fired)
+    assert alarms(outcome) == []
+    assert f"while {name} changes" in outcome.findings[0].summary

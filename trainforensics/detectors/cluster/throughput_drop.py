@@ -18,7 +18,8 @@ False positives:
     shared machines are ordinary. Steps that hold more data take longer: batch size and sequence length are divided out
     where logged. A slower pace next to such a change is told as low. A pace that slows down over each epoch and starts
     afresh in the next follows sorted samples. A part of the loss that is logged for the first time where it begins is
-    other work. A series that only ever grows is a clock or a counter, not a duration.
+    other work; so is a step that takes longer while as many tokens a second are worked through. A series that only
+    ever grows is a clock or a counter, not a duration.
 
 Example:
     From step 540 on tokens_per_sec is 16,700 instead of 46,500 (a factor of 2.8); step_time agrees.
@@ -65,7 +66,7 @@ META = Meta(
     ),
 )
 _LENGTH = re.compile(
-    r"(^|[/_. ])(len|lens|length|lengths|n?_?frames|n?_?tokens|n?_?points|nfe|seqlen|resolution|size|window)([/_. ]|$)",
+    r"(^|[/_. ])(lens?|lengths?|n?_?frames|n?_?tokens|n?_?points|nfe|seqlen|resolution|size|window)([-/_. ]|$)",
     re.IGNORECASE,
 )
 _MILLISECONDS = re.compile(r"(^|[^a-z])(ms|msec|millis|milliseconds)([^a-z]|$)")
