@@ -104,3 +104,13 @@ def test_a_sum_that_grows_while_the_score_gets_better_is_no_divergence(score: np
     evaluated = make_curve(score, "val_metric", name="accuracy", step=step[::2], series_id=1)
     events = loss_events(make_signals([make_curve(loss, step=step), evaluated]))
     assert bool(events) is told
+
+
+@pytest.mark.parametrize("gains", [True, False])
+def test_a_training_loss_that_climbs_while_validation_gets_better_is_asked_for_more(gains: bool) -> None:
+    """Teacher forcing is phased out: what the model sees in training gets as hard as in evaluation."""
+    epoch, rng = np.arange(50), np.random.default_rng(0)
+    forced = np.maximum(0, 1 - epoch / 35)
+    loss = 1.1 + 2.6 * np.exp(-epoch / 5.5) + 0.55 * (1 - forced) * (1 - np.exp(-epoch / 5)) + rng.normal(0, 0.015, 50)
+    val = 2.3 + 2.2 * np.exp(-epoch / 5.5) + 0.45 * (1 - forced) * (-1 if gains else 1) + rng.normal(0, 0.02, 50)
+    assert bool(loss_events(make_signals({"train_loss": loss, "val_loss": val}))) is not gains

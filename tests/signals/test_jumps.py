@@ -4,7 +4,15 @@ import numpy as np
 from factories import make_curve
 
 from trainforensics.signals.evaluations import condense
-from trainforensics.signals.jumps import last_apart, lone_peak, lost_for_one, set_back, turns, worse_than_at_first
+from trainforensics.signals.jumps import (
+    last_apart,
+    level_jump,
+    lone_peak,
+    lost_for_one,
+    set_back,
+    turns,
+    worse_than_at_first,
+)
 
 
 def test_turns_count_changes_of_direction_of_a_height() -> None:
@@ -65,3 +73,14 @@ def test_a_lone_peak_is_far_above_both_neighbours_and_all_others() -> None:
     assert lone_peak(value, 0.5, 1.5) == 9
     value[15] *= 2.5
     assert lone_peak(value, 0.5, 1.5) is None
+
+
+def test_a_drift_that_noise_makes_does_not_set_levels_apart() -> None:
+    early = [2.53, 2.37, 2.31, 3.5, 2.19, 1.78, 1.7, 2.43, 1.99, 1.75, 1.48, 1.86, 1.5, 1.35, 1.4, 1.89, 1.55, 1.22]
+    late = [1.08, 1.42, 1.16, 1.22, 0.99, 1.73, 1.38, 1.18, 1.19, 0.91, 1.1, 0.95, 1.18, 0.93, 0.9, 0.87, 1.0, 0.86]
+    noisy = np.array([*early, *late])
+    assert level_jump(condense(make_curve(noisy, "val_loss"))) is None
+    steady = 2 - 0.04 * np.arange(37.0) + 0.01 * np.random.default_rng(0).standard_normal(37)
+    found = level_jump(condense(make_curve(steady + 0.3 * (np.arange(37) >= 20), "val_loss")))
+    assert found is not None
+    assert found.at == 20

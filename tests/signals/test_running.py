@@ -100,3 +100,16 @@ def test_a_mean_begins_again_after_each_evaluation() -> None:
     mean = running_mean(make_signals([make_curve(shown), evaluations]), make_curve(shown))
     assert mean is not None
     assert mean.starts.tolist() == list(range(0, 900, 90))
+
+
+@pytest.mark.parametrize("seed", range(2, 6))
+@pytest.mark.parametrize("width", [80, 150])
+def test_what_is_behind_a_mean_over_the_last_values_is_judged(seed: int, width: int) -> None:
+    raw = 0.11 * np.exp(0.5 * np.random.default_rng(seed).normal(size=1200))
+    shown = np.array([raw[max(0, i + 1 - width) : i + 1].mean() for i in range(len(raw))])
+    curve = make_curve(shown)
+    mean = running_mean(make_signals([curve]), curve)
+    assert mean is not None
+    assert mean.behind is not None
+    np.testing.assert_allclose(mean.behind.value, raw, rtol=1e-6)
+    assert loss_events(make_signals({"train_loss": np.round(shown, 4)})) == ()

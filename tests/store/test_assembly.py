@@ -426,3 +426,9 @@ def test_a_log_cut_into_files_is_one_life_unless_time_was_lost(
     assert segments(stored) == whole
     points = stored.points()
     assert sorted({int(i) for series in points.values() for i in series.segment}) == [index for index, *_ in whole]
+
+
+@pytest.mark.parametrize(("folds", "epochs"), [(10, 10), (12, 6)])
+def test_many_short_folds_are_runs_of_their_own(folds: int, epochs: int, run: Path, tmp_path: Path) -> None:
+    write_jsonl(run / "metrics.jsonl", [row for fold in range(folds) for row in rows(range(epochs), seed=fold)])
+    assert len(imported(tmp_path / "store", run)) == folds

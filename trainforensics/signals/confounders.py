@@ -6,11 +6,13 @@ import numpy as np
 
 from trainforensics.signals.curve import Curve, Floats
 from trainforensics.signals.evaluations import higher_is_better, validation_curves
+from trainforensics.signals.habit import begins_a_window
 from trainforensics.signals.loss_event import LossEvent
 from trainforensics.signals.measure import Excursion
 from trainforensics.signals.parts import part_adds
 from trainforensics.signals.run import Signals
 from trainforensics.signals.running import running_mean
+from trainforensics.signals.scores import accuracy_gains
 from trainforensics.signals.structure import FEWEST_STAGE, announced, ramps
 from trainforensics.signals.task import rewarded
 
@@ -33,13 +35,11 @@ def constructed(signals: Signals, curve: Curve, event: LossEvent) -> bool:
         return True
     if event.lasting and event.excursion.recovery != "diverging" and score_grows(signals, event.before_step):
         return True
-    if (
-        event.sudden
-        and event.lasting
-        and (_ends_dip(finite.value, event.excursion) or _validation_gains(signals, event))
-    ):
+    if event.sudden and event.lasting and _ends_dip(finite.value, event.excursion):
         return True
-    if _joined(signals, curve, event):
+    if _joined(signals, curve, event) or begins_a_window(signals, curve, event.excursion):
+        return True
+    if scores_gain(signals, event) or _validation_gains(signals, event):
         return True
     return not event.sudden and (rewarded(signals) or bool(ramps(finite)) or _reweighted(signals, event))
 
@@ -99,16 +99,33 @@ def score_grows(signals: Signals, step: int) -> bool:
     return False
 
 
-def _validation_gains(signals: Signals, event: LossEvent) -> bool:
-    """Whether evaluations beyond the step are better than those before it, as no weights gone astray make them."""
-    if event.excursion.recovery == "diverging":
+def _risen(event: LossEvent) -> int:
+    """Step from which the loss is up: of a climb its middle."""
+    return event.peak_step if event.sudden else (event.onset_step + event.peak_step) // 2
+
+
+def scores_gain(signals: Signals, event: LossEvent) -> bool:
+    """Whether ever more answers were right while the loss was up: it is taken over more, or weighed otherwise."""
+    if event.sudden and not event.lasting:
         return False
+    return accuracy_gains(signals, event.onset_step, _risen(event), max(event.end_step, event.peak_step))
+
+
+def _validation_gains(signals: Signals, event: LossEvent) -> bool:
+    """Whether evaluations while the loss was up, of one that never came back to the end of the log, are better than all
+    before it, as no weights gone astray make them: what training is asked for got harder."""
+    if event.sudden and (not event.lasting or event.excursion.recovery == "diverging"):
+        return False
+    first, last = _risen(event), max(event.end_step, event.peak_step)
     curves = [curve for curve in validation_curves(signals) if curve.series.domain is None]
     around = [
-        (curve.value[curve.step <= event.before_step], curve.value[curve.step >= event.peak_step]) for curve in curves
+        (c.value[c.step <= event.before_step], c.value[(c.step >= first) & (event.lasting | (c.step <= last))])
+        for c in curves
     ]
-    told = [(before[-EVALUATIONS:], after) for before, after in around if min(len(before), len(after)) >= EVALUATIONS]
-    return bool(told) and all(float(np.median(after)) < float(before.min()) for before, after in told)
+    told = [(before[-EVALUATIONS:], up) for before, up in around if min(len(before), len(up)) >= EVALUATIONS]
+    return bool(told) and all(
+        max(float(np.median(up)), float(np.median(up[-EVALUATIONS:]))) < float(before.min()) for before, up in told
+    )
 
 
 def _reweighted(signals: Signals, event: LossEvent) -> bool:

@@ -24,6 +24,7 @@ BLOCK, BLOCKS, SMOOTH = 16, 100, 9
 MIN_FACTOR, MIN_BURST = 4.0, 8.0  # times the level, lasting and for a point: below what detectors ask for
 FOOT = 1.5  # times the level: the norm has not begun to climb; and of the peak: it has done so
 BY_FAR = 0.25  # of its level: what a loss falls by that leaves a plateau
+FASTER = 1.5  # times the fall before: a descent that only goes on becomes slower
 STEEP = 30.0  # times the level: by then a geometric climb has shown its slope
 ABRUPT = 3.0  # half a decade between sixteen points and the next sixteen; drift takes longer
 
@@ -228,7 +229,20 @@ def loss_fell(signals: Signals, explosion: Explosion) -> bool:
     after = float(np.median(points.value[last : last + SMOOTH]))
     if explosion.slow or end - start > len(norm) // 10:
         return not signals.has("reward") and after < 0 and before - after > BY_FAR * (max(begun, before) - after)
-    return before - after > BY_FAR * abs(before)
+    if before - after > BY_FAR * abs(before):
+        return True
+    return not signals.has("reward") and _falls_faster(points, explosion, first)
+
+
+def _falls_faster(loss: Curve, explosion: Explosion, first: int) -> bool:
+    """Whether the loss falls by far while the norm is up, and by more than over as many points before: the norm passes
+    through the steep part of what is learnt."""
+    last = loss.at(int(explosion.curve.step[explosion.end]))
+    at = np.array([2 * first - last, first, last])
+    if at.min() < 0 or last - first < SMOOTH:
+        return False
+    earlier, before, after = (float(np.median(loss.value[max(0, i - SMOOTH // 2) : i + SMOOTH // 2 + 1])) for i in at)
+    return before - after > max(BY_FAR * abs(before), FASTER * (earlier - before))
 
 
 def _climb(explosion: Explosion) -> tuple[int, int] | None:

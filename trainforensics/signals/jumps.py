@@ -11,13 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainforensics.signals.curve import Curve, Floats, Ints
-from trainforensics.signals.evaluations import FEW, TINY, VERY_FEW, Condensed, point_noise, scale_of
+from trainforensics.signals.evaluations import FEW, MAD_TO_SD, TINY, VERY_FEW, Condensed, point_noise, scale_of
 from trainforensics.signals.noise import medians_of
 
 OFTEN = 0.25  # of the moves: two rises and falls in a dozen evaluations at least
 FEWEST_TURNS = 3
 UNDONE = 4  # evaluations that a setback undoes: a noisy curve makes up for a rise at once
 AT_END = 2  # evaluations after the last setback of a log
+KEPT = 0.6  # of a move, that the levels before and after it are apart at least
+MEDIAN_ERROR, CLEAR_DRIFT = 1.2533, 2.0  # of a median, against that of a mean; standard errors
 MAX_JUMP_POINTS = 400  # a jump needs neighbouring evaluations, so less may be condensed
 
 
@@ -56,9 +58,9 @@ def level_jump(curve: Condensed, min_side: int = 3) -> Jump | None:
     centres = (np.minimum(side, at) + np.minimum(side, n - at)) / 2
     kept = after - before - drift * centres
     smaller, larger = np.minimum(np.abs(excess), np.abs(kept)), np.maximum(np.abs(excess), np.abs(kept))
-    size = np.where((np.sign(excess) == np.sign(kept)) & (smaller >= 0.6 * larger), smaller, 0.0)
+    size = np.where((np.sign(excess) == np.sign(kept)) & (smaller >= KEPT * larger), smaller, 0.0)
     k = int(np.argmax(size))
-    if size[k] <= 0:
+    if size[k] <= 0 or _of_its_drift(moves, int(at[k]), side, float(drift[k]), float(after[k] - before[k])):
         return None
     elsewhere = (np.abs(np.arange(len(at)) - k) > 1) & (at >= min(n // 5, at[k]))  # start-up may do anything
     others = np.abs(excess[elsewhere])
@@ -80,6 +82,16 @@ def level_jump(curve: Condensed, min_side: int = 3) -> Jump | None:
         kept_z=abs(float(step[k] / error[k])) / kept_noise if at[k] >= n // 4 else 0.0,
         relative=float(size[k]) / scale if scale > 0 else 0.0,
     )
+
+
+def _of_its_drift(moves: Floats, at: int, side: int, drift: float, apart: float) -> bool:
+    """Whether what was kept of a move is due to a drift that the noise around it makes: without it, the levels `apart`
+    keep too little of the move. A bend is no noise."""
+    nearby = moves[max(0, at - 1 - side) : at + side]
+    noise = MAD_TO_SD * float(np.median(np.abs(np.diff(nearby)))) / math.sqrt(6)
+    error = MEDIAN_ERROR * math.sqrt(2 / len(nearby)) * noise
+    move = float(moves[at - 1])
+    return abs(drift) < CLEAR_DRIFT * error and apart * math.copysign(1.0, move) < KEPT * abs(move)
 
 
 def set_back(curve: Condensed, gap: float) -> Jump | None:

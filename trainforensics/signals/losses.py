@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from trainforensics.model import NotApplicable
-from trainforensics.signals.confounders import constructed, score_grows, warm_restart
+from trainforensics.signals.confounders import constructed, score_grows, scores_gain, warm_restart
 from trainforensics.signals.curve import Curve
 from trainforensics.signals.evaluations import condense, validation_curves
 from trainforensics.signals.excursions import MIN_POINTS, excursions
@@ -22,6 +22,7 @@ from trainforensics.signals.few import (
     setback,
     step_among_few,
 )
+from trainforensics.signals.habit import by_nature
 from trainforensics.signals.loss_event import LossEvent, placed
 from trainforensics.signals.measure import Excursion
 from trainforensics.signals.precursors import excursions_of
@@ -39,6 +40,8 @@ FEWEST_CLIMB, SHORT_Z, SHORT_P, SHORT_SIZE = 8, 6.0, 0.01, 0.3  # the same for f
 FEWEST, FEWEST_TO_LEAP = 5, 3  # points of a loss that tell anything; a leap of the last beside steady ones
 MOST_SURE = 20.0  # noise widths that a few smooth points can prove
 HABIT = 0.05  # share of all points: what one batch in twenty does all along is the nature of the data
+SMALL, SMALL_HABIT = 0.25, 0.02  # of the level: heights of which one batch in fifty is enough for that
+NEARLY = 0.1  # of a height, and of the level before it: what is left of one that came back
 UNHABITUAL = 2.0  # times the usual height of such bursts
 MOST_ENDS = 32  # that a later life replaced and that are judged; a run with more restarts than that judges the highest
 
@@ -90,10 +93,10 @@ def _loss_events(signals: Signals) -> tuple[LossEvent, ...]:
     if curve is None or unjudgeable(signals) is not None:
         return ()
     mean = running_mean(signals, curve)
-    if mean is not None and mean.throughout:
-        if mean.behind is None:  # a mean wanders by itself
-            return tuple(placed(curve, absurd_falls(curve.value[curve.finite])))
+    if mean is not None and mean.behind is not None:
         curve = mean.behind
+    elif mean is not None and mean.throughout:  # a mean wanders by itself
+        return tuple(placed(curve, absurd_falls(curve.value[curve.finite])))
     finite = curve.only_finite()
     value = finite.value
 
@@ -103,12 +106,14 @@ def _loss_events(signals: Signals) -> tuple[LossEvent, ...]:
     events = told(excursions_of(signals, curve))
     if adversarial(curve):
         return tuple(event for event in events if event.lasting)
-    events = _unfinished(_without_habit(events, len(value)), len(value))
+    events = [e for e in events if not (e.excursion.returned and by_nature(value, e.excursion))]
+    events = [_as_it_stands(e) for e in _unfinished(_without_habit(events, len(value)), len(value))]
     judged = not is_distance(curve) and not rewarded(signals) and mean is None  # by how it stands to its start
     judged = judged and not score_grows(signals, int(curve.step[0]))
     leap = (leap_at_start(value) or surge_at_start(value)) if judged else None
-    if leap is not None:
-        events = [*placed(curve, (leap,)), *(e for e in events if e.excursion.onset > leap.peak)]
+    for start in placed(curve, (leap,)) if leap is not None else ():
+        if not scores_gain(signals, start):
+            events = [start, *(e for e in events if e.excursion.onset > start.excursion.peak)]
     events = events or next(filter(None, map(told, _plain(signals, finite, judged))), [])
     events += placed(curve, absurd_falls(value))
     for view in curve.rolled_back(MOST_ENDS):
@@ -183,7 +188,9 @@ def _without_habit(events: list[LossEvent], n: int) -> list[LossEvent]:
     others; a burst of twice their height stays."""
     bursts = [e for e in events if _passing(e)]
     thirds = np.bincount([3 * e.excursion.onset // n for e in bursts], minlength=3)
-    if len(bursts) < HABIT * n or thirds.min() < len(bursts) / 6:
+    heights = [(e.peak - e.excursion.before) / max(abs(e.excursion.before), 1e-300) for e in bursts]
+    habit = SMALL_HABIT if np.median(heights or [0.0]) < SMALL else HABIT
+    if len(bursts) < habit * n or thirds.min() < len(bursts) / 6:
         return events
     highest = UNHABITUAL * float(np.median([e.excursion.height for e in bursts]))
     return [e for e in events if not _passing(e) or e.excursion.height >= highest]
@@ -200,6 +207,15 @@ def _unfinished(events: list[LossEvent], n: int) -> list[LossEvent]:
     if not longest or n - 1 - last.peak > longest or last.recovery == "diverging":
         return events
     return [*events[:-1], replace(events[-1], excursion=replace(last, recovery="ongoing", returned=True))]
+
+
+def _as_it_stands(event: LossEvent) -> LossEvent:
+    """The event, as one that came back where the log ends at the level before it all the same."""
+    level = event.excursion.before
+    left = event.late - level
+    if event.excursion.recovery != "unrecovered" or left > NEARLY * min(event.crest - level, abs(level)):
+        return event
+    return replace(event, excursion=replace(event.excursion, returned=True, recovery="recovered"))
 
 
 def _passing(event: LossEvent) -> bool:

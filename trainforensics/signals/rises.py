@@ -269,7 +269,8 @@ def second_descent(curve: Condensed, min_side: int = 3) -> SecondDescent | None:
         return None
     noise = curve.noise
     if n >= FEW:  # longer lags would measure the hump itself
-        noise = max(noise_between_neighbours(curve.value), point_noise(curve.value[first : second + 1]))
+        around = max(point_noise(curve.value[first : second + 1]), point_noise(curve.value[: 2 * peak]))
+        noise = max(noise_between_neighbours(curve.value), around)
     error = _level_error(noise, low, top)
     onset = _rise_onset(curve, first, peak)
     z, relative = min(top - low, top - end) / error, (top - low) / scale

@@ -23,6 +23,7 @@ STEADY = 3.0  # largest ratio of the scatter of the values behind; that of a pla
 RESET = 8.0  # noise widths of the move with which a mean begins again
 EQUAL = 0.05  # by which the lengths of epochs may differ
 OUTLIER = 8.0  # times the usual scatter: bursts behind the mean say nothing of it
+UNDONE = -0.3  # correlation of moves as far apart as a mean is wide, minus a half where the values are independent
 NEGATIVE = 0.01  # of the values behind
 COARSE = 0.5  # of the noise of the values behind the mean: where rounding reaches it they cannot be told
 
@@ -31,7 +32,7 @@ COARSE = 0.5  # of the noise of the values behind the mean: where rounding reach
 class RunningMean:
     """A curve that shows means. `starts`: indices of its finite points at which a mean begins, the first one 0.
 
-    `behind`: the values that are averaged, at the finite points; None where rounding hides them. `throughout`: each
+    `behind`: the values that are averaged, at the finite points; None where they cannot be told. `throughout`: each
     mean is taken over all values since its start; else its first 64 points show that and later ones forget.
     """
 
@@ -60,7 +61,8 @@ def _running_mean(signals: Signals, curve: Curve) -> RunningMean | None:
         if _are_means(parts):
             return RunningMean(starts, throughout=True, behind=_behind(finite, starts))
         if _begin_as_means([part[:EARLY] for part in parts]):
-            return RunningMean(starts, throughout=False, behind=None)
+            behind = _behind_window(finite) if len(starts) == 1 else None
+            return RunningMean(starts, throughout=False, behind=behind)
     return None
 
 
@@ -70,6 +72,26 @@ def _behind(finite: Curve, starts: Ints) -> Curve | None:
     if printed_grid(finite.value) * float(np.median(number)) > COARSE * robust_sigma(np.diff(values)):
         return None
     name = f"{finite.series.name} (behind its running mean)"
+    return replace(finite, series=replace(finite.series, name=name), value=values)
+
+
+def _behind_window(finite: Curve) -> Curve | None:
+    """The values behind a mean over the last so many: what a value does to it as it enters is undone as it leaves."""
+    value, n = finite.value, len(finite)
+    moves = np.diff(value)[EARLY:]  # those of the first few values are far larger
+    moves = moves - np.mean(moves)
+    undone = np.fft.irfft(np.abs(np.fft.rfft(moves, 2 * n)) ** 2)[: len(moves) // 2] / max(float(moves @ moves), 1e-300)
+    width = EARLY + int(np.argmin(undone[EARLY:])) if len(undone) > EARLY else 0
+    if not width or undone[width] > UNDONE * (1 - width / n):
+        return None
+    values = _unrolled(value, np.minimum(np.arange(n) + 1, width))
+    for first in range(width, n, width):
+        part = slice(first, min(first + width, n))
+        values[part] = width * np.diff(value[first - 1 : part.stop]) + values[first - width : part.stop - width]
+    scatter = [robust_sigma(np.diff(part)) for part in np.array_split(values, 4)]
+    if max(scatter) > STEADY * min(scatter):
+        return None
+    name = f"{finite.series.name} (behind its mean over the last {width})"
     return replace(finite, series=replace(finite.series, name=name), value=values)
 
 

@@ -7,7 +7,7 @@ import pytest
 from factories import make_curve, make_signals
 
 from trainforensics.detectors.cluster import throughput_drop
-from trainforensics.model import Axis, Finding, Fired, NotApplicable, Outcome
+from trainforensics.model import Axis, Clear, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Signals
 
 PARAMS = {p.name: p.default for p in throughput_drop.META.params}
@@ -414,3 +414,19 @@ def test_the_last_few_points_above_all_others() -> None:
     assert (found.onset_step, found.recovery) == (21, "unrecovered")
     pace[5] = 0.16
     assert not alarms(judge(make_signals({"step_time": pace})))
+
+
+def test_steps_that_hold_more_data_are_no_slowdown_where_the_rate_holds() -> None:
+    longer = np.where(np.arange(N) < 250, 0.4, 1.6) * noise()
+    rate = 4e4 * noise(1)
+    assert isinstance(judge(make_signals({"step_time": longer, "tokens_per_sec": rate})), Clear)
+    assert alarms(judge(make_signals({"step_time": longer})))
+
+
+@pytest.mark.parametrize("name", ["image_size", "window", "total_points", "NFE-F"])
+def test_a_setting_that_grows_explains_longer_steps(name: str) -> None:
+    grown = np.where(np.arange(N) < 250, 1.0, 2.0)
+    outcome = judge(make_signals([make_curve(grown * noise(), "step_time"), make_curve(128 * grown, None, name=name)]))
+    assert isinstance(outcome, Fired)
+    assert alarms(outcome) == []
+    assert f"while {name} changes" in outcome.findings[0].summary

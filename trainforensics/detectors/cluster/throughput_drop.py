@@ -18,7 +18,8 @@ False positives:
     shared machines are ordinary. Steps that hold more data take longer: batch size and sequence length are divided out
     where logged. A slower pace next to such a change is told as low. A pace that slows down over each epoch and starts
     afresh in the next follows sorted samples. A part of the loss that is logged for the first time where it begins is
-    other work. A series that only ever grows is a clock or a counter, not a duration.
+    other work; so is a step that takes longer while as many tokens a second are worked through. A series that only
+    ever grows is a clock or a counter, not a duration.
 
 Example:
     From step 540 on tokens_per_sec is 16,700 instead of 46,500 (a factor of 2.8); step_time agrees.
@@ -65,12 +66,14 @@ META = Meta(
     ),
 )
 _LENGTH = re.compile(
-    r"(^|[/_. ])(len|lens|length|lengths|n?_?frames|n?_?tokens|seqlen|resolution)([/_. ]|$)", re.IGNORECASE
+    r"(^|[/_. ])(lens?|lengths?|n?_?frames|n?_?tokens|n?_?points|nfe|seqlen|resolution|size|window)([-/_. ]|$)",
+    re.IGNORECASE,
 )
 _MILLISECONDS = re.compile(r"(^|[^a-z])(ms|msec|millis|milliseconds)([^a-z]|$)")
 _LOSS = re.compile(r"loss", re.IGNORECASE)
 STEADY = 2.0  # times the range of all other points, in logarithms
-EXPLAINING = ("batch_size", "seq_len", "world_size", "gradient_accumulation")
+EXPLAINING = ("batch_size", "seq_len", "world_size", "gradient_accumulation", "stage")
+HELD, FEWEST_RATES = 0.5, 5  # of a slowdown in logarithms, that the rate shows if it is one; points that tell
 
 
 def detect(signals: Signals, params: Params) -> Outcome:
@@ -84,6 +87,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
     for pace in known:
         bar = params["clock_slower" if pace.basis == "clock" else "slower"]
         slow = [s for s in slowdowns(pace) if s.factor >= bar and not _more_is_computed(signals, pace, s)]
+        slow = [s for s in slow if not _rate_holds(known, pace, s)]
         if slow:
             found = tuple(_finding(signals, pace, s, known, params) for s in slow[:3])
             return Fired((*found, idle) if idle is not None else found)
@@ -111,6 +115,19 @@ def _more_is_computed(signals: Signals, pace: Pace, slow: Slowdown) -> bool:
         return False
     parts = (c for c in signals.every_curve() if c.series.rank is None and _LOSS.search(c.name))
     return any(len(c) and before < c.step[0] <= onset and c.cadence == known.cadence for c in parts)
+
+
+def _rate_holds(known: tuple[Pace, ...], pace: Pace, slow: Slowdown) -> bool:
+    """Whether as much data as before is worked through a second while steps take longer: they hold more of it."""
+    first, last = (int(pace.curve.step[at]) for at in (slow.onset, slow.end))
+    for rate in known:
+        if pace.basis != "duration" or rate.logged.series.role != "tokens_per_sec":
+            continue
+        step, value = rate.curve.step, rate.curve.value
+        before, since = value[step < first][-MIN_POINTS:], value[(step >= first) & (step <= last)]
+        if min(len(before), len(since)) >= FEWEST_RATES:
+            return bool(np.median(since) - np.median(before) < HELD * np.log(slow.factor))
+    return False
 
 
 def _finding(signals: Signals, pace: Pace, slow: Slowdown, known: tuple[Pace, ...], params: Params) -> Finding:

@@ -16,7 +16,8 @@ Evidence:
 False positives:
     A scheduled warm restart lifts the loss for a while: a rise under a learning rate that the run knew before, back
     below the loss it had then, is set aside. Slow wandering of a correlated series is part of its noise. So is a part
-    of the loss that joins or is given weight on the way up.
+    of the loss that joins or is given weight on the way up. Where accuracy or validation gets better all the while,
+    what training asks for got harder.
 
 Example:
     `loss climbed from 2.21 to 2.64 over steps 4200-4650, 14 noise widths; grad_norm led by 120 steps`

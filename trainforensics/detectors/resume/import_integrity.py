@@ -55,6 +55,7 @@ META = Meta(
     ),
 )
 FEWEST = 5  # points that must carry an impossible step
+OF_ROWS = frozenset({"stage", "step_time", "dataloader_time"})  # what rows of training and evaluation carry alike
 CAPPING = frozenset({"corrupt", "damaged-file", "damaged-archive", "dropped-by-logger"})
 REMARKS = frozenset({"undecodable", "bad-line", "ragged-row", "torn-line", "archive-tail", "sampled", "cross-check"})
 
@@ -90,7 +91,7 @@ def _below_zero(curves: tuple[Curve, ...]) -> Finding | None:
 def _clash(signals: Signals, curves: tuple[Curve, ...], params: Params) -> Finding | None:
     """Several values for one step of one life: of two jobs, which is an alarm, or of one curve."""
     loss = two_writers(signals, params["jobs"])
-    curve = loss if loss is not None else most_clashing(curves)
+    curve = loss if loss is not None else most_clashing(c for c in curves if c.series.role not in OF_ROWS)
     if curve is None or (part := share(clash := clashes(curve))) <= params["clash"]:
         return None
     step = int(curve.step[int(np.argmax(clash))])

@@ -50,6 +50,7 @@ from trainforensics.signals.multiples import (
     steps,
     whole,
 )
+from trainforensics.signals.parts import part_adds
 from trainforensics.signals.structure import changes_between
 
 META = Meta(
@@ -107,6 +108,8 @@ def _rescaled(signals: Signals, loss: Curve, step: Step, params: Params) -> Find
     if not named and any(changes_between(other, *edge) for other in signals.unmapped):
         return None  # what the log counts beside the loss moved on there, as the number of noise levels does
     at, before, after = int(loss.step[step.at]), float(np.median(step.before[-8:])), float(np.median(step.after[:8]))
+    if ratio > 1 and part_adds(signals, loss, (int(loss.step[step.at - 1]), at), after - before):
+        return None
     about, times = ("", f"{k}") if k is not None else ("about ", f"{larger:.2g}")
     way = f"{about}{times} times" if ratio > 1 else f"{about}1/{times} of"
     rows = (

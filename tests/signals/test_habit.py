@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from curves import burst
+from factories import make_curve, make_signals
+
+from trainforensics.model import Axis
+from trainforensics.signals.losses import loss_events
+
+
+def mixture(seed: int, n: int, levels: list[float], shares: list[float]) -> np.ndarray:
+    """Each step's batch is of one of several sources, which have levels of their own."""
+    rng = np.random.default_rng(seed)
+    level = 2.6 + 7.4 * (1 + np.arange(n) / 15) ** -0.6
+    return np.asarray(level * rng.choice(levels, n, p=shares) + rng.normal(0, 0.06, n))
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "shares", [[0.55, 0.2, 0.12, 0.1, 0.03], [0.3, 0.3, 0.2, 0.1, 0.1], [0.85, 0.05, 0.05, 0.04, 0.01]]
+)
+def test_batches_of_several_sources_make_no_bursts(seed: int, shares: list[float]) -> None:
+    loss = mixture(seed, 3500, [1.0, 0.55, 1.12, 0.8, 0.62], shares)
+    assert [e for e in loss_events(make_signals({"train_loss": loss})) if e.excursion.z >= 4] == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_burst_above_all_sources_is_one(seed: int) -> None:
+    loss = burst(mixture(seed, 3500, [1.0, 0.55, 1.12], [0.6, 0.25, 0.15]), 2000, 6.0, decay=10)
+    highest = max(loss_events(make_signals({"train_loss": loss})), key=lambda e: e.excursion.height)
+    assert highest.peak_step == 2001
+
+
+@pytest.mark.parametrize("height", [0.0, 0.6])
+def test_points_that_are_as_high_by_themselves_may_meet(height: float) -> None:
+    """Three high points in a row among many single ones; far higher, they are a burst."""
+    rng = np.random.default_rng(3)
+    loss = 2 + 2 * np.exp(-np.arange(4000) / 300) + rng.normal(0, 0.03, 4000)
+    loss += 0.2 * (rng.random(4000) < 0.05)
+    loss[2000:2004] += 0.2 + height
+    events = [e for e in loss_events(make_signals({"train_loss": loss})) if e.excursion.z >= 4]
+    assert len(events) == (1 if height else 0)
+
+
+@pytest.mark.parametrize("smoothed", [True, False])
+def test_the_first_point_of_an_epoch_is_smoothed_over_one_batch(smoothed: bool) -> None:
+    rng = np.random.default_rng(1)
+    step = np.concatenate([epoch * 2500 + np.arange(0, 2500, 100) for epoch in range(8)])
+    loss = 2 + 4 * np.exp(-step / 4000) + 0.025 * rng.normal(size=len(step))
+    first = step % 2500 == 0
+    loss[first] += 0.09 * np.where(smoothed | (step[first] == 12500), [1.0, 1.5, -0.8, 1.2, -1.6, 3.2, -0.5, 0.4], 0.0)
+    curve = make_curve(loss, "train_loss", step=step)
+    signals = make_signals([replace(curve, series=replace(curve.series, name="loss (current)"))])
+    found = loss_events(replace(signals, axis=Axis("epoch x 2500 + iteration", "step")))
+    assert [e.onset_step for e in found] == ([] if smoothed else [12500])
