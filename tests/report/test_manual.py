@@ -88,9 +88,9 @@ def test_every_role_is_listed_with_names_and_kinds() -> None:
     assert "| - |" not in rows["val_loss"]
     assert "val-divergence" in rows["val_loss"]
     assert "scale-decay" in rows["loss_scale"].split("|")[4]
-    assert [kind for kind in ("straggler", "throughput-drop") if kind in rows["step_time"].split("|")[3]] == [
-        "straggler"
-    ]
+    needing, using = rows["val_loss"].split("|")[3:5]
+    assert [kind for kind in ("val-divergence", "eval-regression") if kind in needing] == ["val-divergence"]
+    assert "eval-regression" in using
     assert all(f"--map {name}" in page for name in ("objective_a=train_loss", "extra=none", "update_nr=step"))
 
 
