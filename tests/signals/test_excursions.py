@@ -296,3 +296,13 @@ def test_a_tail_to_both_sides_is_the_noise_itself() -> None:
     values[700] = values.max() + 0.1
     values[1_200] = 7.0 - values[700]  # as far below
     assert not found(values)
+
+
+def test_a_step_of_the_printed_grid_is_no_burst_of_the_logarithm() -> None:
+    fallen = np.maximum(0.3 * np.exp(-np.arange(220) / 25), 2e-4)
+    printed = np.round(fallen, 4)
+    printed[150:] = 1e-4
+    printed[[190, 195]] = 2e-4
+    assert not found(printed)
+    printed[190] = 9e-4
+    assert [event.onset for event in found(printed)] == [190]

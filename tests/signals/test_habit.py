@@ -56,3 +56,15 @@ def test_the_first_point_of_an_epoch_is_smoothed_over_one_batch(smoothed: bool) 
     signals = make_signals([replace(curve, series=replace(curve.series, name="loss (current)"))])
     found = loss_events(replace(signals, axis=Axis("epoch x 2500 + iteration", "step")))
     assert [e.onset_step for e in found] == ([] if smoothed else [12500])
+
+
+@pytest.mark.parametrize("rows", [3, 5])
+def test_the_first_row_of_an_untold_epoch_is_one_batch_the_others_means(rows: int) -> None:
+    rng = np.random.default_rng(5)
+    n = 40 * rows
+    loss = 0.013 + 0.01 * np.exp(-np.arange(n) / 20) + 0.0003 * rng.normal(size=n)
+    loss[::rows] += np.clip(0.003 * rng.normal(size=40), -0.006, 0.006)
+    loss[20 * rows] += 0.006
+    assert [e for e in loss_events(make_signals({"train_loss": loss})) if e.excursion.z >= 6] == []
+    loss[20 * rows + 1] += 0.012  # no first row
+    assert [e.onset_step for e in loss_events(make_signals({"train_loss": loss})) if e.excursion.z >= 6]

@@ -77,6 +77,8 @@ def floor_reached(loss: Curve, floor: float, points: int) -> Fall | None:
     if start <= LEARNT:
         return None
     first = int(np.flatnonzero(~low)[-1]) + 1
+    if low[: max(first - points, 0)].sum() >= points:
+        return None  # back where it was
     return Fall(int(np.flatnonzero(loss.value[:first] > LEARNT)[-1]) + 1, first, start)
 
 

@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 
 from trainforensics.signals.curve import Curve, Floats
 from trainforensics.signals.measure import Excursion, measure
+from trainforensics.signals.noise import printed_grid
 from trainforensics.signals.pyramid import MIN_JUMP, Candidate, pyramid
 from trainforensics.signals.trend import WINDOW, log_space
 
 HUGE = 1e100  # values whose squares would leave the range of numbers are judged in units of the largest
 MIN_POINTS = 12
+ROUNDED = 2.5  # steps of the printed grid: what two roundings may add to a step, which logarithms make a leap
 SHARP = 2  # blocks: a jump that climbs within so few is measured on a finer scale, if one shows it
 MOST_SHARP = 4  # points to a block of what may be a burst of its own in the aftermath of another
 SCATTERED, FEWEST_RUNS = 0.1, 3  # share of all points, runs of them in every third
@@ -71,6 +73,9 @@ def _excursions(values: Floats) -> tuple[Excursion, ...]:
     for excursion in reversed(sharp):  # the finest first
         if not any(known.onset <= excursion.end and excursion.onset <= known.end for known in found):
             found.append(excursion)
+    if logged:
+        steps = ROUNDED * printed_grid(values)
+        found = [e for e in found if float(values[e.peak]) - e.before > steps]
     found = sorted((e for e in found if e.scale == 1 or e.height >= MIN_JUMP * series.wander), key=lambda e: e.onset)
     return tuple(_until(e, later.onset) for e, later in pairwise(found)) + tuple(found[-1:])
 

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
-from trainforensics.signals.curve import Curve, Floats
+from trainforensics.signals.curve import Curve, Floats, Ints
 from trainforensics.signals.epochs import epoch_length
 from trainforensics.signals.measure import Excursion
+from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.run import Signals
 from trainforensics.signals.trend import WINDOW, level, moving_median
 
@@ -16,6 +17,7 @@ AROUND, FEWEST_AROUND = 64, 16  # points on either side of a burst that tell wha
 USUAL = 0.25  # of them on both sides, that reach half of its height: noise is not so often beyond two widths
 FEW = 8  # points to a block, of which few make a cluster; larger ones are no matter of single points
 STRAY = 3.0  # times a first point's stray that a burst may be; it is known from a few epochs
+LONGEST_CYCLE = 12  # rows of an epoch that is not told
 CHANCE = 0.01  # of healthy noise to show such a cluster anywhere in the log
 
 
@@ -27,20 +29,37 @@ def by_nature(values: Floats, burst: Excursion) -> bool:
 
 
 def begins_a_window(signals: Signals, curve: Curve, burst: Excursion) -> bool:
-    """Whether a lone point is the first of an epoch, in a log that shows each value beside its average, and such points
-    stray by as much to either side: the value is smoothed over the last batches, of which there is but one by then."""
-    length = epoch_length(signals)
-    if length is None or burst.half > burst.onset + 1 or "(current)" not in curve.name:
+    """Whether a lone point is the first of an epoch, where such points stray by as much to either side: the value is a
+    mean over the last batches, or those of the epoch, of which there is but one by then.
+
+    A log that shows each value beside its average says so itself; in others the first points alone stray that much, and
+    where no epoch is known, those at one place of a cycle of few rows.
+    """
+    if burst.half > burst.onset + 1:
         return False
-    finite = curve.only_finite()
-    firsts = np.flatnonzero(np.diff(finite.step // length)) + 1
-    others = firsts[firsts != burst.peak]
+    finite, length = curve.only_finite(), epoch_length(signals)
     sides = level(finite.value)
-    strays = (finite.value - (sides.left + sides.right) / 2)[others]
-    strays = strays[np.isfinite(strays)]
-    if len(others) == len(firsts) or not len(strays):
+    stray = finite.value - (sides.left + sides.right) / 2
+    if length is not None:
+        firsts = np.flatnonzero(np.diff(finite.step // length)) + 1
+        return _strays(stray, firsts, burst, said="(current)" in curve.name)
+    cycles = range(2, 1 + min(LONGEST_CYCLE, len(finite) // (FEW + 2)))
+    return any(_strays(stray, np.arange(burst.peak % n, len(finite), n), burst, said=False) for n in cycles)
+
+
+def _strays(stray: Floats, firsts: Ints, burst: Excursion, *, said: bool) -> bool:
+    """Whether the points at `firsts` stray from the level between both sides by as much as a burst among them is high;
+    unless the log has `said` so, far more than all others."""
+    if burst.peak not in firsts:
         return False
-    return bool(np.abs(strays).max() > burst.height / STRAY > 0 and np.median(strays) < burst.height / 2)
+    own = stray[firsts[firsts != burst.peak]]
+    own, others = own[np.isfinite(own)], np.delete(stray, firsts)
+    others = others[np.isfinite(others)]
+    if not len(own):
+        return False
+    wilder = min(len(own), len(others)) >= FEW and robust_sigma(own) > STRAY * robust_sigma(others)
+    high = np.abs(own).max() > burst.height / STRAY > 0 and np.median(own) < burst.height / 2
+    return bool(high and (said or wilder))
 
 
 def _is_usual(values: Floats, burst: Excursion) -> bool:

@@ -50,7 +50,7 @@ _AGREE = 0.6  # share of common steps that must carry the same value: a replay a
 _INTERLEAVED = 0.05  # share of backward steps beyond which a series is unordered rather than restarted
 _WHOLE = 0.95  # of the points of a copy that a text must have to stand for it
 _FEW_RESTARTS = 8  # as many are restarts however short the series
-_MOST_ANEW = 30  # folds, seeds or trials of a few rows each, that begin again where the log began
+_MOST_ANEW, _FOLD = 30, 5  # folds, seeds or trials that begin again where the log began; rows of each, at least
 _STARTUP = 1_000_000  # microseconds; to load its framework and model takes a process longer
 _FALSE_START = 0.1  # a life that got less far than this share of the next was given up and begun again
 
@@ -503,7 +503,7 @@ def _scan_lives(staged: Staged, main: int, *, by_step: bool) -> list[Life] | Non
         begins = backward & (step <= (lives[0].first_step if lives else step[0]))
         n, back, anew = n + len(rows), back + int(np.sum(backward)), anew + int(np.sum(begins))
         if by_step:
-            if back - (anew if anew <= _MOST_ANEW else 0) > max(_FEW_RESTARTS, _INTERLEAVED * n):
+            if back - (anew if anew <= min(_MOST_ANEW, n // _FOLD) else 0) > max(_FEW_RESTARTS, _INTERLEAVED * n):
                 return None
             cut |= backward
         for start, end in pairwise(sorted({0, *np.flatnonzero(cut).tolist(), len(rows)})):

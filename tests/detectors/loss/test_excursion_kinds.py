@@ -184,3 +184,18 @@ def test_a_burst_that_dies_away_slowly_need_not_be_as_high(seed: int) -> None:
     values = 3 + 2 * np.exp(-np.arange(1500) / 500) + noise + 0.4 * np.exp(-after / 60) * (np.arange(1500) >= 900)
     (found,) = fired(values)["instant-burst"].findings
     assert abs((found.onset_step or 0) - 901) <= 3
+
+
+def test_in_a_game_only_what_towers_over_all_else_is_told() -> None:
+    rng = np.random.default_rng(3)
+    game = 12 + 8 * np.sin(np.arange(70) / 2) + 2 * rng.random(70)
+    params = {p.name: p.default for p in instant_burst.META.params}
+
+    def judged(values: Floats) -> object:
+        return instant_burst.detect(make_signals([make_curve(values, "train_loss", name="loss_G")]), params)
+
+    assert isinstance(judged(game), NotApplicable)
+    game[40] = 90.0
+    outcome = judged(game)
+    assert isinstance(outcome, Fired)
+    assert outcome.findings[0].onset_step == 41

@@ -50,6 +50,7 @@ from trainforensics.signals.evaluations import (
     validation_curves,
 )
 from trainforensics.signals.jumps import MAX_JUMP_POINTS, Jump, level_jump, set_back
+from trainforensics.signals.trend import spans_decades
 
 META = Meta(
     kind=KINDS["val-jump"],
@@ -159,7 +160,9 @@ def _better(curve: Curve, jump: Jump) -> bool:
 
 
 def _falls_alike(train: Curve | None, points: Condensed, jump: Jump) -> bool:
-    """Whether the training loss falls over the step by half the share or more, as where both fall over decades."""
+    """Whether the training loss falls over the step by half the share or more, where evaluation falls over decades."""
+    if not spans_decades(points.value):
+        return False
     level = level_up_to(train, points.step)
     before, after = (level[max(0, jump.at - 3) : jump.at], level[jump.at + 1 : jump.at + 4])
     before, after = before[before > 0], after[after > 0]
