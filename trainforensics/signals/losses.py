@@ -25,15 +25,17 @@ from trainforensics.signals.few import (
 from trainforensics.signals.habit import by_nature
 from trainforensics.signals.loss_event import LossEvent, placed
 from trainforensics.signals.measure import FIRST_POINTS, Excursion
+from trainforensics.signals.noise import median, robust_sigma
 from trainforensics.signals.precursors import excursions_of
 from trainforensics.signals.rises import earlier_wobble, sustained_rise
 from trainforensics.signals.run import Signals
 from trainforensics.signals.running import running_mean
 from trainforensics.signals.starts import above_start, leap_at_start, overshoot_at_start, surge_at_start
 from trainforensics.signals.task import adversarial, is_distance, rewarded
+from trainforensics.signals.trend import WINDOW
 
 RANGE_DECADES = 2.0  # no warm-up lasts for the whole run, and none starts at a hundredth and grows by a factor
-TOWERING = 3.0  # times every other value of a game
+GIANT = 3.0  # times every other value of a game
 RUN_AWAY = 1000.0  # the square of 30: returns that grow as much in one run are told by a reward
 # Of a climb to the end of the log: points, standard errors, p-value, share of the level, multiples of earlier wobbles.
 SLOW_POINTS, SLOW_Z, SLOW_P, SLOW_SIZE, SLOW_WOBBLE = 5, 8.0, 1e-3, 0.1, 3.0
@@ -57,7 +59,7 @@ def unjudgeable(signals: Signals) -> NotApplicable | None:
     curve = signals.curve("train_loss")
     if curve is None:
         return NotApplicable("no training loss is logged", "the training loss at every step")
-    if adversarial(curve) and _towering(curve.only_finite().value) is None and not _critic_runs_away(signals, curve):
+    if adversarial(curve) and _giant(curve.only_finite().value) is None and not _critic_runs_away(signals, curve):
         return NotApplicable(f"{curve.name} is of a game or a critic and has no trend to leave", "a metric of quality")
     if _range_test(signals):
         return NotApplicable("the learning rate grows exponentially to the end: a range test", "")
@@ -78,14 +80,20 @@ def _critic_runs_away(signals: Signals, curve: Curve) -> bool:
     return last > late and last > RUN_AWAY * float(np.abs(value[: 2 * part]).max())
 
 
-def _towering(value: Floats) -> int | None:
-    """Index of a value, after the start, that is several times all but its neighbours: no turn of a game."""
+def _giant(value: Floats) -> Excursion | None:
+    """A value, after the start, that is several times all but its neighbours, to which those behind it come back: no
+    turn of a game."""
     n = len(value)
     top = int(np.argmax(value)) if n else 0
-    if n < MIN_POINTS or top < FIRST_POINTS:
+    if n < MIN_POINTS or not FIRST_POINTS <= top < n - FIRST_POINTS:
         return None
     others = np.delete(value, slice(top - FIRST_POINTS, top + FIRST_POINTS + 1))
-    return top if float(value[top]) > TOWERING * float(others.max(initial=0.0)) > 0 else None
+    if not float(value[top]) > GIANT * float(others.max()) > 0:
+        return None
+    before, after = median(value[:top][-WINDOW:]), median(value[top + 1 :][:WINDOW])
+    return Excursion.plain(
+        value, top, top, before=before, after=after, sigma=robust_sigma(others), recovery="recovered", half=top, end=top
+    )
 
 
 def _range_test(signals: Signals) -> bool:
@@ -116,8 +124,8 @@ def _loss_events(signals: Signals) -> tuple[LossEvent, ...]:
 
     events = told(excursions_of(signals, curve))
     if adversarial(curve):
-        runs, top = _critic_runs_away(signals, curve), _towering(value)
-        return tuple(e for e in events if (runs and e.lasting) or (e.excursion.peak == top and e.excursion.returned))
+        lasting = [e for e in events if e.lasting] if _critic_runs_away(signals, curve) else []
+        return (*lasting, *placed(curve, _one(_giant(value))))
     events = [e for e in events if not (e.excursion.returned and by_nature(value, e.excursion))]
     events = [_as_it_stands(e) for e in _unfinished(_without_habit(events, len(value)), len(value))]
     judged = not is_distance(curve) and not rewarded(signals) and mean is None  # by how it stands to its start

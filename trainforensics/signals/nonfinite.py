@@ -37,6 +37,9 @@ _NAN_MESSAGE = re.compile(r"\bloss\b.{0,30}\b(is|was|became|=|:)\s*['\"]?(nan|in
 _NAN_LOSS = re.compile(r"\b(nan|inf(inite)?|non-?finite)\b(/\w+)?( or \w+)? (\w+ )?loss\b", re.IGNORECASE)
 
 
+FEWEST_BEFORE = 3  # numbers that show that a series of unknown meaning is one
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Death:
     """A curve that is bad from index `start` to its end."""
@@ -91,7 +94,17 @@ def _in_its_place(signals: Signals) -> list[Bad]:
     curves = [*losses, *(c for c in signals.curves("kl") if c.series.rank is None)]
     if losses and not any(curve.finite.any() for curve in losses):
         return [Bad(curve, ~curve.finite) for curve in losses]
-    return [Bad(curve, mask) for curve in curves if len(mask := ~curve.finite) and not mask[0]]
+    known = [Bad(curve, mask) for curve in curves if len(mask := ~curve.finite) and not mask[0]]
+    return known or _together(signals)
+
+
+def _together(signals: Signals) -> list[Bad]:
+    """Series of no known meaning of which several turn bad at one step and stay so: the losses of a log that names them
+    by their parts. Empty where fewer than two do."""
+    ends = [(Bad(c, ~c.finite), start) for c in signals.unmapped if (start := lasting_start(~c.finite)) is not None]
+    steps = [int(bad.curve.step[start]) for bad, start in ends if start >= FEWEST_BEFORE]
+    first = min((step for step in steps if steps.count(step) > 1), default=None)
+    return [bad for bad, start in ends if start >= FEWEST_BEFORE and int(bad.curve.step[start]) == first]
 
 
 def _bad_loss(signals: Signals, curve: Curve) -> Bad:

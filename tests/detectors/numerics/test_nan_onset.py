@@ -212,3 +212,17 @@ def test_a_life_that_a_roll_back_replaced() -> None:
     found = only(make_signals([kept]))
     assert (found.kind, found.onset_step, found.onset_interval) == ("nan-onset", 86, (85, 86))
     assert (found.end_step, found.recovery) == (100, "recovered")
+
+
+def test_parts_of_no_known_meaning_that_turn_bad_together_are_the_loss() -> None:
+    heat, pull, clock = np.linspace(4e-3, 2e-3, 60), np.linspace(1e-6, 1e-7, 60), np.full(60, 1.2)
+    heat[40:] = pull[40:] = np.nan
+
+    def parts(*values: np.ndarray) -> Signals:
+        return make_signals([make_curve(v, None, name=f"stage{i}-heatmaps", series_id=i) for i, v in enumerate(values)])
+
+    found = only(parts(clock, heat, pull))
+    assert (found.kind, found.onset_step) == ("nan-onset", 41)
+    assert isinstance(nan_onset.detect(parts(clock, heat), {}), NotApplicable)  # one alone may be a metric
+    pull[50:] = 1e-7
+    assert isinstance(nan_onset.detect(parts(clock, heat, pull), {}), NotApplicable)
