@@ -191,6 +191,16 @@ def test_exported_weights_that_evaluate_far_worse() -> None:
         assert len(findings(make_signals([trained, made, training(5)]))) == count
 
 
+@pytest.mark.parametrize(("value", "told"), [(4.1, 1), (3.32, 0)])
+def test_averaged_weights_beside_those_from_before(value: float, told: int) -> None:
+    names = ("Final_pre-EMA", "Final_post-EMA")
+    made = [
+        make_curve([v], "val_loss", name=f"{name}/val_loss", step=[50], series_id=2 + i, domain=name)
+        for i, (name, v) in enumerate(zip(names, (3.31, value), strict=True))
+    ]
+    assert [f.series for f in findings(make_signals([*made, training(5)]))] == ["Final_post-EMA/val_loss"] * told
+
+
 def test_one_evaluation_highest_in_two_error_rates() -> None:
     words, letters = (np.linspace(high, high / 3, 20) for high in (0.3, 0.2))
     words[12], letters[12] = 0.3, 0.21

@@ -174,3 +174,10 @@ def test_a_trainers_dictionary_under_a_heading_and_a_bar_is_read_once(tmp_path: 
         *rows[20:], bar.format(n=400), *told, result.format(loss=0.5908, epoch=0.16),
     ])  # fmt: skip
     assert read_text(tmp_path, text + "\n").series["eval_loss"].numbers.tolist() == [0.7646, 0.5908]
+
+
+def test_what_is_said_of_the_weights_in_brackets_names_their_evaluation(tmp_path: Path) -> None:
+    rows = "".join(f"step:{s}/505 train_loss:{3.4 - s / 5000:.4f} time:{s / 4:.1f}s\n" for s in range(460, 506, 5))
+    ends = "Final (pre-EMA): val_loss=3.3117 val_bpb=1.2823\nFinal (post-EMA): val_loss=4.1097 val_bpb=1.5913\n"
+    expected: Series = {"Final_pre-EMA/val_loss": [(505, 3.3117)], "Final_post-EMA/val_loss": [(505, 4.1097)]}
+    assert_series(read_text(tmp_path, rows + ends), expected)

@@ -13,17 +13,21 @@ _MADE = re.compile(
     r"(^|[^a-z])(ema|swa|avg|averaged?|merged|pruned|compressed|exported|quant|quantized|quantised|quantization|round_?trip|ttt|(int|fp|q)\d+)"
     r"([^a-z]|$)"
 )
+_BEFORE = re.compile(r"(^|[^a-z])(pre|raw|before|without|non)[^a-z]")
 
 
 def exported(signals: Signals, params: Params) -> Finding | None:
     """The one evaluation of quantised, averaged or merged weights under the name of the validation loss, where it is
     far worse than the last one of the weights that were trained."""
     curves = validation_curves(signals)
-    trained = next((curve for curve in curves if curve.series.domain is None), None)
+    own = (c for c in curves if c.series.domain is None or _is_before(c.name.rpartition("/")[0].lower()))
+    trained = min(own, key=lambda c: c.series.domain is not None, default=None)
     if trained is None:
         return None
     for curve in curves:
         made, _, name = curve.name.rpartition("/")
+        if _is_before(made.lower()):
+            continue
         if len(curve) > 1 or name != trained.name.rpartition("/")[2] or not _MADE.search(made.lower()):
             continue
         value, last = float(curve.value[0]), float(trained.value[-1])
@@ -50,3 +54,8 @@ def exported(signals: Signals, params: Params) -> Finding | None:
             ),
         )
     return None
+
+
+def _is_before(lead: str) -> bool:
+    """Whether the words before a name tell of the weights as they were trained: "pre-EMA", not "pre-quant post-ema"."""
+    return _BEFORE.search(lead) is not None and "post" not in lead

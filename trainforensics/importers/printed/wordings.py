@@ -103,6 +103,8 @@ _FORMATS = tuple(
     (mark, re.compile(pattern), said)
     for mark, pattern, said in (
         (" data=", r"(train|val):\s*\[[^\]]*\] data=0*(\d+/)0*(\d+) (.*)", r"\1 [\2\3] \4"),  # llama.cpp
+        # of weights made from those trained: "Final (post-EMA): val_loss=4.11 val_bpb=1.59"
+        ("val_loss", r"([A-Za-z]\w*) \(([\w-]+)\): ?(val_loss[=:].*)", r"\1_\2 \3"),
         # WeNet
         (" Batch ", r"(.*)\bCV (?:\| )?Batch (\d+)/(\d+) (loss .*?)(?: history loss .*)?",
          r"\1CV epoch: \2 [\3/\3] \4"),
