@@ -290,6 +290,13 @@ def test_odd_batches_in_fine_noise_are_told_whatever_the_lesser_ones_beside_them
     assert not found(values - 3.0)  # the same noise is no fine one here: a loss of a few samples
 
 
+def test_noise_that_leans_to_one_side_has_a_tail_of_its_own() -> None:
+    rng = np.random.default_rng(4)
+    values = 3.5 + 0.04 * (np.exp(0.7 * rng.normal(size=2_000)) - 1)
+    values[700] = values.max() + 0.1
+    assert not found(values)
+
+
 def test_a_tail_to_both_sides_is_the_noise_itself() -> None:
     rng = np.random.default_rng(3)
     values = 3.5 + 0.05 * rng.standard_t(3, size=2_000)

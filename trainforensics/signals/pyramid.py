@@ -18,6 +18,7 @@ MIN_COMPANION = 3.0  # what stands out together with a higher burst, above a gap
 CHANCE = 0.01  # of healthy noise to show a burst at one scale
 ROUNDED = 1 - 1e-9  # a bar that was computed from a height must not exclude it by its last digit
 FINE = 0.05  # of the level: noise of means over many samples
+KNOWN, UNEVEN = 200, 1.5  # points that show how noise is spread; times as far to one side as to the other
 MIN_JUMP = 6.0  # the same for the difference of two levels, in standard errors
 FEWEST_BLOCKS = 20  # four levels of five
 WANDER_SCALE, WANDER_BLOCKS = 8, 64  # scales from the one on, with at least so many blocks, show slow wandering
@@ -56,10 +57,22 @@ def pyramid(values: Floats, *, logged: bool = False) -> Pyramid:
         blocks[scale] = _block_medians(blocks[fine], scale // fine)
         levels[scale] = level(blocks[scale])
     persistence = levels[1].persistence
-    fine = median(levels[1].sigma) <= FINE * (1.0 if logged else abs(median(values)))
+    fine = median(levels[1].sigma) <= FINE * (1.0 if logged else abs(median(values))) and _is_even(values, levels[1])
     bursts = [c for scale in blocks for c in _bursts(blocks[scale], levels[scale], scale, fine=fine)]
     jumps = [c for s in reversed(blocks) for c in _jumps(blocks[s], levels[s], persistence(s), s)]
     return Pyramid(values, levels[1], _wander(levels), tuple(bursts + jumps))
+
+
+def _is_even(values: Floats, around: Level) -> bool:
+    """Whether noise reaches about as far above its middle as below: a long tail of its own shows in the bulk as well.
+    Fewer points don't tell."""
+    apart = values - (around.left + around.right) / 2
+    apart = apart[len(values) // 4 :]
+    apart = apart[np.isfinite(apart)]
+    if len(apart) < KNOWN:
+        return True
+    low, middle, high = np.quantile(apart, (0.2, 0.5, 0.8))
+    return bool(high - middle <= UNEVEN * (middle - low))
 
 
 def _wander(levels: dict[int, Level]) -> float:
