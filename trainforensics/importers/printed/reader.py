@@ -93,6 +93,7 @@ class Reader:
     _evaluating: bool = False  # under the heading of an evaluation
     _training: bool = False  # under that of the training
     _headed: bool = False  # the log has headings of the training, too
+    _in_turn: set[int] = field(default_factory=set)  # the kinds of records of the last row that was counted
 
     def __post_init__(self) -> None:
         self._happenings = Happenings(self.source.label)
@@ -281,7 +282,8 @@ class Reader:
         announced = heading(line)
         announced = announced if self.records or not announced else None
         if announced is not None:
-            self._headed |= not announced and self._lines.begin_so(line, number) > 1  # it comes again
+            said = _NUMBERS.split(line, maxsplit=1)[0] or line
+            self._headed |= not announced and self._lines.begin_so(said, number) > 1  # it comes again
             self._evaluating, self._training = announced, self._headed and not announced
         idle = announced is None and not (
             self._header or self._learner.undecided or self._in_summary or len(line) > _LONGEST_IDLE
@@ -357,6 +359,7 @@ class Reader:
         if shape.counted:
             self._evaluating = shape.validation and (self._evaluating or not shape.values)
             self._training = False
+            self._headed |= not (shape.values or shape.validation) and TRAIN.search(shape.lead) is not None
             goes_on = not shape.values or _GOES_ON.match(self._lines.after(line))
             self._header = (shape.step_name or "epoch") if goes_on else ""
         if step is None:
@@ -452,7 +455,15 @@ class Reader:
         epoch = self.clock.epoch if self.clock.by_epoch else None
         if epoch is not None and not (shape.training and self._lines.several_an_epoch(shape, line)):
             return self.clock.of_epoch(epoch)
-        return self.clock.row() if shape.training and self.clock.by_row else self.clock.step or 0
+        return self._row_step(shape) if shape.training and self.clock.by_row else self.clock.step or 0
+
+    def _row_step(self, shape: Shape) -> int:
+        """The step of a row of a log that says none: records of several kinds that come in turn are of one row."""
+        if not self._in_turn or id(shape) in self._in_turn:
+            self._in_turn = set()
+            self.clock.row()
+        self._in_turn.add(id(shape))
+        return self.clock.step or 0
 
     def _printed_step(self, shape: Shape) -> int:
         """The step of a printed dictionary: the bar's, else the row's."""

@@ -51,7 +51,7 @@ _CHANGE = re.compile(r"\s*-+>\s*$")  # "improved: 8.1 --> 5.4"
 _EPOCH_MEANS = re.compile(r"(?:.*\|\s*train )?\|\s*epoch\s+\d+\s*\|")  # fairseq's line at the end of an epoch
 _SENTENCE = re.compile(r"['\"]|(?<!\bavg)\.\s|\b(?:from|to|than|by|with|into)$", re.IGNORECASE)
 _METRIC = re.compile(
-    r"loss|objf|reward|score|acc(?:uracy)?(?![a-z])|error|norm|\blr\b|kl\b|entropy"
+    r"loss|objf|reward|score|acc(?:uracy)?(?![a-z])|error|norm|\blr\b|kl\b|entropy|(?<![a-z])dist(?:ance)?(?![a-z])"
     rf"|\b(?:{'|'.join(sorted(roles.LOSS_WORDS))})\b",
     re.IGNORECASE,
 )
@@ -91,7 +91,7 @@ COUNTED_RESULT = re.compile(
     re.IGNORECASE,
 )
 # An identifier and its value alone on a line: "gen_loss_GAN 2.5".
-NAME_AND_NUMBER = re.compile(r"\s*[A-Za-z]+(?:_[A-Za-z\d]+)+\s+[-+]?\d+\.\d+(?:e[-+]?\d+)?\s*$")
+NAME_AND_NUMBER = re.compile(r"\s*[A-Za-z]+(?:_[A-Za-z\d]+)+\s+[-+]?(?:\d+\.\d+(?:e[-+]?\d+)?|nan)\s*[:;,.]?\s*$")
 _IDENTIFIER = re.compile(r"[a-z]+(?:_[a-z]+)+")  # "train_loss 0.5" needs no mark between
 _LOSS = re.compile(r"\bloss\b", re.IGNORECASE)
 _SPLIT_RESULT = re.compile(
@@ -301,12 +301,13 @@ def learn(
         (bar and shape.values)
         or _is_record(shape, line, items, (start, end), bool(header), counted)
         or counted_result
-        or (trust and _may_be_record(shape, line, items, end))
+        or (trust and _may_be_record(shape, line, items, start, end))
     ):
         return None
     trained = any(roles.resolve(name).role in _TRAINED for name in shape.names)
     trained |= not (counted or shape.counted) and any(map(_LOSS.search, shape.names))
-    shape.training = not shape.validation and (trained or (trust and shape.dictionary))
+    lone = trust and NAME_AND_NUMBER.match(line, start) is not None
+    shape.training = not shape.validation and (trained or (trust and shape.dictionary) or (lone and not counted))
     within = shape.epoch and not is_global(shape.step_name)
     shape.held_out = shape.validation or any(map(says_validation, shape.names))
     if shape.validation and _OF_TEST.search(line, 0, _first_value(items)):
@@ -567,7 +568,7 @@ def _is_row(line: str, kept: Sequence[Item]) -> bool:
     )
 
 
-def _may_be_record(shape: Shape, line: str, items: Sequence[Item], end: int) -> bool:
+def _may_be_record(shape: Shape, line: str, items: Sequence[Item], start: int, end: int) -> bool:
     """Whether a line is its count and names with numbers, of which one at least has decimals and tells no time or size.
 
     Its names say nothing; lines that follow must. The count leads, unless all numbers are said: "Loss=0.5 | Steps=5".
@@ -575,8 +576,8 @@ def _may_be_record(shape: Shape, line: str, items: Sequence[Item], end: int) -> 
     kept = [item for item in items if not item.skipped]
     values = [item for item in kept if item.kind == "value"]
     said = all(item.said for item in values)
-    if shape.dictionary or NAME_AND_NUMBER.match(line):
-        return any(_METRIC.search(item.name) and "." in line[item.start : item.end] for item in values)
+    if shape.dictionary or NAME_AND_NUMBER.match(line, start):
+        return any(_METRIC.search(item.name) and not line[item.start : item.end].isdigit() for item in values)
     leads = kept[0].kind in {"step", "epoch"} or (kept[0].kind == "inner" and said)
     if not shape.counted or not (leads or all(item.said for item in kept)):
         return False

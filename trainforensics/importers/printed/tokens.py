@@ -52,6 +52,7 @@ _IN_BRACKETS = (
     rf"{_LEVEL}\b[^\]\[]*",
     rf"[^\]\[]*{TIME}[^\]\[]*",
     r"\d\d?[/-]\d\d?[ T][^\]\[]*",
+    r"\d\d?[./-]\d\d?[./-]\d\d(?:\d\d)?[ T|,_-]+\d\d:\d\d[^\]\[]*",  # "03.24.23|09:59:35"
     r"\d\d:\d\d:\d\d[^\]\[]*",
     r"[IWEDC] \d{6} \d\d:\d\d:\d\d[^\]\[]*",  # Tornado, logzero
     rf"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?{_MONTH} [ \d]\d \d\d:\d\d:\d\d \d{{4}}",  # ctime
