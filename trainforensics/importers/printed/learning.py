@@ -56,7 +56,7 @@ class Learner:
         learned = learn(line, header=header, counted=self.known.clock.step is not None)
         bare = COUNTED_RESULT.match(line, prefix_of(line).end)
         if (bare or not header) and not isinstance(learned, int):
-            learned = self._doubtful(line, number, learned, begun=begun)
+            learned = self._doubtful(line, number, learned, header, begun=begun)
         if isinstance(learned, Shape) and (learned.setting or (not learned.values and _ASSIGNMENT.match(line))):
             return learned if self._comes_again(learned, number) else None
         return learned
@@ -116,7 +116,7 @@ class Learner:
             return True
         return self.lines.recurs(finer, number) and not self.lines.recurs(shape, number)
 
-    def _doubtful(self, line: str, number: int, learned: Shape | None, *, begun: bool) -> Shape | None:
+    def _doubtful(self, line: str, number: int, learned: Shape | None, header: str, *, begun: bool) -> Shape | None:
         """The shape of a line that is a record only if others like it follow, and their count rises."""
         counted = COUNTED_RESULT.match(line, prefix_of(line).end)
         lone = NAME_AND_NUMBER.match(line, prefix_of(line).end)
@@ -135,6 +135,8 @@ class Learner:
             of_log = counted["bare"] or said or self.path.suffix in _LOGS  # two columns of numbers may be anything
             found = bool(of_log) and not begun and self.lines.recurs(shape, number, ENOUGH_BARE)
             shape.rename({"loss": said} if said else {})
+        elif counted["behind"]:
+            found = bool(header) and self.lines.recurs(shape, number)
         else:
             told = whole_number(counted["count"]) == self.known.clock.step
             found = told or self._comes_again(shape, number)

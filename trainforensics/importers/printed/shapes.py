@@ -35,6 +35,7 @@ _EPISODES = frozenset({"episode", "episodes"})
 _EPOCHS_AND_EPISODES = frozenset({"epch", "epoch"})  # beside these "ep" counts episodes
 # What of an epoch is done: "Process 100/3161 ..., epoch 0".
 _OF_DATA = frozenset({"process", "processed", "processing", "progress"})
+_ITERATORS = frozenset({"i", "j", "b", "n"})  # out of a total
 _RANKS = frozenset({"rank", "global_rank", "dp_rank", "worker", "rank_of"})
 _IGNORED = frozenset({"eta", "elapsed", "remaining", "pid", "port", "device", "gpu", "node", "version", "v_num"})
 _HELD_OUT_PHRASES = (" valid on ", "Saving dict for ")
@@ -83,11 +84,11 @@ _SETTINGS = re.compile(r"\s*(?:\w+\s*[:=]\s*)?\w*(?:Namespace|Arguments|Args|Con
 _PATH = re.compile(r"\s/\w")
 _QUOTED = re.compile(r"\s*[\"']\w+[\"']\s*:")  # a line of a document: `"score": 0.5`
 # A count between a result and its name, or before a number alone on its line: "Train loss 5 0.25", "5:\t0.25",
-# "epoch 5: 0.25", "500 0.25".
+# "epoch 5: 0.25", "500 0.25"; or behind it, "0.25, 500".
 COUNTED_RESULT = re.compile(
     r"\s*(?:(?:[A-Za-z]+ )*(?:loss|reward|accuracy|error) (?P<count>\d+):? +"
     r"|(?:(?:epoch|step|iter(?:ation)?) )?(?P<bare>\d+):[ \t]+(?=\S+\s*$)|(?P<beside>\d+)[ \t]+(?=\S+\s*$))"
-    r"[-+]?\d+\.\d+(?:e[-+]?\d+)?(?!\S)",
+    r"[-+]?\d+\.\d+(?:e[-+]?\d+)?(?!\S)|\s*[-+]?\d+\.\d+(?:e[-+]?\d+)?,?[ \t]+(?P<behind>\d+)\s*$",
     re.IGNORECASE,
 )
 # An identifier and its value alone on a line: "gen_loss_GAN 2.5".
@@ -447,7 +448,7 @@ def _part(item: Item, after: Item | None, line: str, dictionary: bool) -> _Part:
     counted = after is not None and after.share and not after.name
     split = last in SPLITS
     if item.share and (
-        not item.name or joined in _OF_DATA or (held_out and trust < _NO_TRUST) or (split and not counted)
+        not item.name or joined in _OF_DATA or joined in _ITERATORS or (held_out and trust < _NO_TRUST) or (split and not counted)
     ):
         return _Part("inner", held_out=held_out or SPLITS.get(last, False))
     if whole and not dictionary and proper and (words[-1] in EPOCHS or (split and counted)):

@@ -172,6 +172,10 @@ _FORMATS = tuple(
         (" ", rf"{_STAMP}\s*(\d+):?\s+({_RESULT})\s+({NUMBER})((?:\s+[A-Za-z][\w/]*[ =:]+{NUMBER}\w*)*)\s*",
          r"iteration \1, \2=\3,\4"),
         ("/", rf"\s*(\d+)/ +(\d+): ((?=\S*\.){NUMBER})\s*", r"iteration \1/\2, loss: \3"),  # makemore
+        # print(i, loss) and print(loss) of what is minimised
+        ("grad_fn=", rf"\s*(\d+)[:,]? +tensor\(\[?({NUMBER})[^()]*\)\s*", r"iteration \1, loss: \2"),
+        ("grad_fn=", rf"\s*tensor\(\[?({NUMBER})[^()]*\)\s*", r"loss: \1"),
+        (" tensor(", rf"\s*(\d+)[:,]? +tensor\(\[?({NUMBER})[^()]*\)\s*", r"\1 \2"),
         ("|Iter", r"(.*)\b(Train|Val|Test)\|Epoch(\d+)/\d+\|Iter(\d+)\(\d+/\d+\)\|(.*?)\|?\s*",  # NanoDet
          r"\1\2 epoch: \3, iter: \4, \5"),
         # what TensorFlow and psutil tell of memory
@@ -195,7 +199,7 @@ _PAIRS = re.compile(rf"(?:OrderedDict)?[(\[]+{_PAIR}(?:, {_PAIR})+[)\]]*\s*")
 _ARROW = re.compile(rf"\s*([A-Za-z]\w*) +-> ((?:[A-Za-z][\w ]*={NUMBER}(?: \| |, |\s*$))+)")
 # A number right before the next name, "idx: 0loss: 2.5".
 _GLUED = re.compile(
-    r"(?<=\d)(?=(?:(?:train|val|valid|test|dev)[ _]?)?(?:loss|acc|accuracy|lr|error|reward)\s?[:=])", re.IGNORECASE
+    r"(?<=\d)(?=(?:(?:train|val|valid|test|dev)[ _](?:[a-z]\w* )?)?(?:loss|acc|accuracy|lr|error|reward)\s?[:=])", re.IGNORECASE
 )
 # Pairs go on in a dictionary: "dev | avg_loss: 2.5 | {'rougeL': 7.25}".
 _GOES_ON_INSIDE = re.compile(
