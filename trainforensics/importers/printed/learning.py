@@ -18,13 +18,14 @@ _WORDS = (
     "bpb", "bpc", "score", "rew", "norm", "error", "mse", "nll", "entropy", "cost", "episode", "up.", "@", "sec",
     "time", " l=", "it ", "it:", "round", "gen", "tick", "i=", "rate", "iou", "dice", "psnr", "ssim", "bleu", "auc",
     "map", "f1", "recall", "precision", "ndcg", "mrr", "wer", "cer", "fid", "rmse", "top", "rank-", "memory", "dist",
+    "lr",
 )  # fmt: skip
 _HINT = re.compile(
     r"(?:step|iter|ation|epoch|episode|batch|update|\bs|train|test|val|ba|it|\bup\.)s?['\"]?(?:\([a-z]+\))?[\s:=\[(#]{0,6}\d"
     r"|(?:loss|acc|ppl|perplexity|bp[bc]|score|reward|norm|error|mse|nll|entropy|cost|dist(?:ance)?|psnr|ssim|bleu|dice|@\d"
     r"|\b(?:m?iou|map|f1|top-?\d|rank-\d|auc|recall|precision|ndcg|mrr|wer|cer|fid|rmse)\b)\w*['\"]?[\s:=(\[]{1,6}['\"]?(?:[-+\d.ni]|tensor\()"
     r"|\b(?:round|gen|generation|tick)\s?[:=]?\s*\d|^\s*\[\d+[\],]|^\s*\d+:?\s+[-+\d.]|[a-z_)]\s?[:=]\s?[-+]?\d.*[a-z_)]\s?[:=]\s?[-+]?\d"
-    r"|\{'[\w/. -]+':\s|\bval/[\w/]+(?:: |=)|\bepoch time: \d|/s(?:ec)?: \d+\.\d"
+    r"|\{'[\w/. -]+':\s|\bval/[\w/]+(?:: |=)|\bepoch time: \d|/s(?:ec)?: \d+\.\d|^\W*lr\s?[:=]\s?[\d.]"
 )
 # What lines of unknown names hold if they are records: "gd step 5 |", "it   20  total", "i=5 ", "| Steps = 100".
 _COUNTS = re.compile(
@@ -57,6 +58,8 @@ class Learner:
         bare = COUNTED_RESULT.match(line, prefix_of(line).end)
         if (bare or not header) and not isinstance(learned, int):
             learned = self._doubtful(line, number, learned, header, begun=begun)
+        if isinstance(learned, Shape) and learned.only_rate and not (header or self.lines.repeats(learned, number)):
+            return None  # of the arguments
         if isinstance(learned, Shape) and (learned.setting or (not learned.values and _ASSIGNMENT.match(line))):
             return learned if self._comes_again(learned, number) else None
         return learned

@@ -237,8 +237,8 @@ def _carry_splits(items: Sequence[Item]) -> None:
     """
     values = [item for item in items if item.name and not is_count(item.name)]
     lead = values[0].name.lower() if values else ""
-    own = " " in lead and says_validation(lead) and not any(TRAIN.search(item.name) for item in values)
-    own = own and not any(lead.endswith(f" {item.name.lower()}") for item in values[1:])
+    own = says_validation(lead) and not any(TRAIN.search(item.name) for item in values)
+    own = own and not any(re.search(rf"[\W_]{re.escape(item.name.lower())}$", lead) for item in values[1:])
     seen: set[str] = set()
     held_out, carried = False, ""
     for item in values:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trainforensics.importers.base import Config, Points, Record, Source, naive_times
 from trainforensics.importers.printed.ahead import Ahead
@@ -15,6 +16,7 @@ from trainforensics.importers.printed.bars import GLUED, PLAIN_BAR, Bar, endless
 from trainforensics.importers.printed.clock import Clock
 from trainforensics.importers.printed.dictionaries import Dictionaries
 from trainforensics.importers.printed.happenings import Happenings
+from trainforensics.importers.printed.histories import histories_of
 from trainforensics.importers.printed.known import MOST_FRONT, Known
 from trainforensics.importers.printed.learning import Learner, may_be_record
 from trainforensics.importers.printed.naming import TRAIN
@@ -93,6 +95,7 @@ class Reader:
     _evaluating: bool = False  # under the heading of an evaluation
     _training: bool = False  # under that of the training
     _headed: bool = False  # the log has headings of the training, too
+    _told: bool = False  # the log prints whole curves
     _in_turn: set[int] = field(default_factory=set)  # the kinds of records of the last row that was counted
 
     def __post_init__(self) -> None:
@@ -245,6 +248,9 @@ class Reader:
             return ""
         if self._dictionaries.holds(line, number, self._lines):
             return self._dictionaries.gather(line, number)
+        if curves := histories_of(line):
+            self._tell(curves)
+            return ""
         row = self._tables.line_of(line, under_count=bool(self._header))
         if row is not None or (row := endless_bar(line)) is not None:
             if not row:
@@ -303,6 +309,18 @@ class Reader:
         if idle and not self._happenings.found and len(self._idle) < _MOST_UNKNOWN:
             self._idle.add(kind := _NUMBERS.sub("#", line))
             self._unread.note(kind, number, line)
+
+    def _tell(self, curves: Mapping[str, NDArray[np.float64]]) -> None:
+        """Curves that are printed at once, row by row; behind rows of the log they say again what those said."""
+        if self.records and not self._told:
+            return
+        self._told = True
+        rows = len(next(iter(curves.values())))
+        self.clock.row()
+        step, seq = np.arange(1, rows + 1), np.arange(self._seq, self._seq + rows)
+        self._diverged += [Points(name, step, curve, seq) for name, curve in curves.items()]
+        self._seq += rows
+        self.records += rows
 
     def _diverge(self) -> None:
         """The loss was NaN at a step behind the last row: at the next one at the earliest. Each rank may say so."""

@@ -225,6 +225,11 @@ class Shape:
         return all(is_score(name) and not TRAIN.search(name) for name in self.names)
 
     @property
+    def only_rate(self) -> bool:
+        """Whether it is a learning rate alone, which may be an argument."""
+        return not self.counted and len(self.names) == 1 and roles.resolve(*self.names).role == "learning_rate"
+
+    @property
     def setting(self) -> bool:
         """Whether it may say how much is to be done rather than where the run stands: "steps: 1000", "epochs=5"."""
         name = (self.step_name or self.epoch_name).lower()
@@ -612,7 +617,7 @@ def _tells_enough(
         said = first.name.lower().startswith("train") or all(map(TRAIN.match, scores))
         shape.validation = not (said or trained or _OF_BATCHES in line)
         return True
-    alone = found == {"tokens_per_sec"} or first.name == "epoch time"
+    alone = found in ({"tokens_per_sec"}, {"learning_rate"}) or first.name == "epoch time"
     return counted and said and bool(found) and (len(shape.values) >= 2 or alone)
 
 

@@ -14,7 +14,7 @@ _NUMBER_OF = re.compile(  # "Epoch no. = 3", "iteration number: 5"
 _DASHED = re.compile(r"(?<=, )([A-Za-z]\w*) - (?=\d)")  # "1.50it/s, dice_loss - 0.5, iou_score - 0.5]"
 _R_PRINT = re.compile(r'^\[1\] "(.*)"$', re.MULTILINE)
 _ROUND = re.compile(r"^\[(\d+)\]:(?=\s+\w+'s \w+:)", re.MULTILINE)  # LightGBM: "[5]:  valid's l2:0.5"
-_DOTTED = re.compile(r"\b(epoch|step)\.{2,} \((?=\d)", re.IGNORECASE)  # "Epoch... (3/20 | Loss: 0.5)"
+_DOTTED = re.compile(r"\b(epoch|step)\.{2,} (?=\(?\d)", re.IGNORECASE)  # "Epoch... (3/20 | Loss: 0.5)"
 _BOTH = re.compile(r"\bepoch/(iter(?:ation)?|step|batch): (\d+)/(\d+)")  # "epoch/iter: 15/3999"
 _UNDRAWN = re.compile(r"(?<=\d%) +(?=\d+/\d+ \[\d+:\d\d)")  # a bar of which only its numbers are shown
 _GLUED_RANK = re.compile(r"(?<=[^\n\r])(?=\[rank\d+\]:)")
@@ -49,8 +49,8 @@ def plain(text: str) -> str:
         text = _R_PRINT.sub(r"\1", text)
     if "'s " in text:
         text = _ROUND.sub(r"[\1] ", text)
-    if ".. (" in text:
-        text = _DOTTED.sub(r"\1 (", text)
+    if ".. " in text:
+        text = _DOTTED.sub(r"\1 ", text)
     if "epoch/" in text:
         text = _BOTH.sub(r"epoch \2, \1 \3", text)
     if ", device='" in text:

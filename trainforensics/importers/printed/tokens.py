@@ -28,7 +28,7 @@ _COUNTED = r"(?:epoch|step|iter(?:ation)?|batch|minibatch)(?:s|es)?"  # "1epoch"
 _UNIT = rf"%|{_COUNTED}|(?:[KMGT]i?B|ms|us|µs|ns|sec|s|min|m|h|d|z|x|it|tok|tokens|[KMGTP]?FLOPS?|[KMG])(?:/[A-Za-z]+)*"
 _WRAPPED = r"(?:torch\.)?tensor|array|(?:np|numpy)\.\w+|(?:jnp\.|jax\.)?(?:Device)?Array"
 
-_VALUE = rf"(?<![\w.@#])(?<![\w%)]-)(?<!of )(?<!or ){NUMBER}"  # "number of nan iterations"
+_VALUE = rf"(?<![\w.@#])(?<![\w%)]-)(?<!\bof )(?<!\bor ){NUMBER}"  # "number of nan iterations"
 
 # "39 minutes and 2.1 seconds"
 IN_WORDS = r"\d+ (?:day|hour|minute)s?(?:,? (?:and )?[\d.]+ (?:hour|minute|second)s?)+"
