@@ -237,7 +237,7 @@ def _carry_splits(items: Sequence[Item]) -> None:
     """
     values = [item for item in items if item.name and not is_count(item.name)]
     lead = values[0].name.lower() if values else ""
-    own = says_validation(lead) and not any(TRAIN.search(item.name) for item in values)
+    own = "/" not in lead and says_validation(lead) and not any(TRAIN.search(item.name) for item in values)
     own = own and not any(re.search(rf"[\W_]{re.escape(item.name.lower())}$", lead) for item in values[1:])
     seen: set[str] = set()
     held_out, carried = False, ""

@@ -442,6 +442,8 @@ class Reader:
                 self.clock.named(shape.step_name)
                 return self.clock.step or 0  # what its rows have instead is decided with the others
             if shape.validation:
+                if epoch is not None and total and count_of(step) == total:  # of all the batches of an epoch
+                    return self.clock.of_epoch(epoch)
                 return self._evaluated_step(shape, count_of(step), total)
             return self.clock.declared(count_of(step), shape.step_name, epoch, total, piece)
         if shape.bar:

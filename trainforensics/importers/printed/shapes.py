@@ -91,8 +91,11 @@ COUNTED_RESULT = re.compile(
     r"[-+]?\d+\.\d+(?:e[-+]?\d+)?(?!\S)|\s*[-+]?\d+\.\d+(?:e[-+]?\d+)?,?[ \t]+(?P<behind>\d+)\s*$",
     re.IGNORECASE,
 )
-# An identifier and its value alone on a line: "gen_loss_GAN 2.5".
-NAME_AND_NUMBER = re.compile(r"\s*[A-Za-z]+(?:_[A-Za-z\d]+)+\s+[-+]?(?:\d+\.\d+(?:e[-+]?\d+)?|nan)\s*[:;,.]?\s*$")
+# An identifier, or the name of a loss, and its value alone on a line: "gen_loss_GAN 2.5", "D loss: 0.5".
+NAME_AND_NUMBER = re.compile(
+    r"\s*(?:[A-Za-z]+(?:_[A-Za-z\d]+)+\s+|(?:[A-Za-z][\w-]* ){1,3}[Ll]oss\s*[:=]\s*)"
+    r"[-+]?(?:\d+\.\d+(?:e[-+]?\d+)?|nan)\s*[:;,.]?\s*$"
+)
 _IDENTIFIER = re.compile(r"[a-z]+(?:_[a-z]+)+")  # "train_loss 0.5" needs no mark between
 _LOSS = re.compile(r"\bloss\b", re.IGNORECASE)
 _SPLIT_RESULT = re.compile(
@@ -453,7 +456,11 @@ def _part(item: Item, after: Item | None, line: str, dictionary: bool) -> _Part:
     counted = after is not None and after.share and not after.name
     split = last in SPLITS
     if item.share and (
-        not item.name or joined in _OF_DATA or joined in _ITERATORS or (held_out and trust < _NO_TRUST) or (split and not counted)
+        not item.name
+        or joined in _OF_DATA
+        or joined in _ITERATORS
+        or (held_out and trust < _NO_TRUST)
+        or (split and not counted)
     ):
         return _Part("inner", held_out=held_out or SPLITS.get(last, False))
     if whole and not dictionary and proper and (words[-1] in EPOCHS or (split and counted)):

@@ -163,7 +163,9 @@ class Tables:
             filled = [cell for cell in cells if cell or "|" not in line]
             if len(filled) >= _FEWEST and all(_NUMERIC.match(cell) for cell in filled):
                 return _said(self._header, [cell.rstrip(":") for cell in cells])
-            if len(filled) < len(cells) and not any(_NUMERIC.match(cell) for cell in filled):  # MATLAB: a name in two lines
+            if len(filled) < len(cells) and not any(
+                _NUMERIC.match(cell) for cell in filled
+            ):  # MATLAB: a name in two lines
                 self._header = [f"{first} {second}".strip() for first, second in zip(self._header, cells, strict=True)]
                 return ""
         if not _FEWEST <= len(cells) <= _MOST:

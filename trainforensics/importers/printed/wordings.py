@@ -200,7 +200,8 @@ _PAIRS = re.compile(rf"(?:OrderedDict)?[(\[]+{_PAIR}(?:, {_PAIR})+[)\]]*\s*")
 _ARROW = re.compile(rf"\s*([A-Za-z]\w*) +-> ((?:[A-Za-z][\w ]*={NUMBER}(?: \| |, |\s*$))+)")
 # A number right before the next name, "idx: 0loss: 2.5".
 _GLUED = re.compile(
-    r"(?<=\d)(?=(?:(?:train|val|valid|test|dev)(?: [a-z]\w{0,4})?[ _]?)?(?:loss|acc|accuracy|lr|error|reward)\s?[:=])", re.IGNORECASE
+    r"(?<=\d)(?=(?:(?:train|val|valid|test|dev)(?: [a-z]\w{0,4})?[ _]?)?(?:loss|acc|accuracy|lr|error|reward)\s?[:=])",
+    re.IGNORECASE,
 )
 # Pairs go on in a dictionary: "dev | avg_loss: 2.5 | {'rougeL': 7.25}".
 _GOES_ON_INSIDE = re.compile(
@@ -253,7 +254,9 @@ def _without_dictionaries(line: str) -> str:
         results = found[3].replace("'", "")
         return f"round {found[1]} | validation | loss: {found[2]}, {results}"
     if "[('" in line:
-        line = _LISTED_PAIRS.sub(lambda found: ", ".join(f"{name}: {value}" for name, value in re.findall(_PAIR, found[0])), line)
+        line = _LISTED_PAIRS.sub(
+            lambda found: ", ".join(f"{name}: {value}" for name, value in re.findall(_PAIR, found[0])), line
+        )
     if "{'" in line and (found := _SPLIT_SCORES.fullmatch(line)) is not None:
         return re.sub(r"'(\w+)'", r"\1 score", found[1])
     if "={'" in line:
