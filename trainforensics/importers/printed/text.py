@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 _ANSI = re.compile(r"\x1b(?:\[[\d;?]*[A-Za-z]|\][^\x07]*\x07|[()][A-Z0-9])")
 _NUMBERED = re.compile(r"\b(epoch|iteration|iter|step|episode|batch|update) #(\d)", re.IGNORECASE)  # "Epoch #3"
+# "Epoch #  3" and "Iter-100;" at the beginning
+_LED_BY = re.compile(r"^(\s*(?:epoch|iter|iteration|step|episode))(?: # +|-)(\d+)(?=[;:,|\s])", re.IGNORECASE | re.MULTILINE)
 _NUMBER_OF = re.compile(  # "Epoch no. = 3", "iteration number: 5"
     r"\b(epoch|iteration|iter|step|episode|batch|update) (?:no\.?|num(?:ber)?\.?|nr\.?)(?=\s?[:=]?\s?\d)", re.IGNORECASE
 )
@@ -57,6 +59,8 @@ def plain(text: str) -> str:
         text = _DEVICE.sub("", text)
     if " #" in text:
         text = _NUMBERED.sub(r"\1  \2", text)
+    if " # " in text or any(word in text for word in ("ter-", "poch-", "tep-", "sode-")):
+        text = _LED_BY.sub(r"\1 \2", text)
     if any(word in text for word in (" no", " No", " num", " Num", " nr", " NO", " NUM")):
         text = _NUMBER_OF.sub(r"\1", text)
     return _GLUED_RANK.sub("\r", text) if "[rank" in text else text

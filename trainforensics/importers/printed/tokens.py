@@ -26,7 +26,7 @@ NUMBER = rf"[-+]?(?:{_NO_NUMBER}|{_DIGITS})"
 COUNT_SUFFIXES = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12}
 _COUNTED = r"(?:epoch|step|iter(?:ation)?|batch|minibatch)(?:s|es)?"  # "1epoch", "101-200batch"
 _UNIT = rf"%|{_COUNTED}|(?:[KMGT]i?B|ms|us|µs|ns|sec|s|min|m|h|d|z|x|it|tok|tokens|[KMGTP]?FLOPS?|[KMG])(?:/[A-Za-z]+)*"
-_WRAPPED = r"(?:torch\.)?tensor|array|(?:np|numpy)\.\w+|(?:jnp\.|jax\.)?(?:Device)?Array"
+_WRAPPED = r"(?:torch\.|tf\.)?[tT]ensor|array|(?:np|numpy)\.\w+|(?:jnp\.|jax\.)?(?:Device)?Array"
 
 _VALUE = rf"(?<![\w.@#])(?<![\w%)]-)(?<!\bof )(?<!\bor ){NUMBER}"  # "number of nan iterations"
 
@@ -38,7 +38,7 @@ TOKEN = re.compile(
     rf"|{IN_WORDS}|(?:\d+d ?)?(?:\d+h ?\d+m|\d+m ?(?=\d+(?:\.\d+)?s))(?: ?\d+(?:\.\d+)?s)?(?!\w)))"
     r"|(?P<share>(?<![\w./@#-])\d+(?:\s*/\s*| of )\d+(?![\w./]))"
     rf"|(?P<range>(?<![\w.@#/-])\d+-(?P<last>\d+)(?={_COUNTED}\b))"
-    rf"|(?P<wrap>(?<![\w.])(?:{_WRAPPED})\(\s*\[?\s*(?P<inner>{NUMBER})[^()]*\))"
+    rf"|(?P<wrap>(?<![\w.])(?:{_WRAPPED})\(\s*\[?\s*(?P<inner>{NUMBER})[^()]*(?:\(\)[^()]*)?\))"
     rf"|(?P<number>{_VALUE})(?P<unit>[kKMGBT](?![\w/])|(?:{_UNIT})(?![\w]))?(?![\w.]*\w)"
     rf"|(?P<none>(?:(?<=[:=] )|(?<=[:=])){MISSING}\b)"
 )

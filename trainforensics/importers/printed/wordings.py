@@ -172,6 +172,12 @@ _FORMATS = tuple(
         (" ", rf"{_STAMP}\s*(\d+):?\s+({_RESULT})\s+({NUMBER})((?:\s+[A-Za-z][\w/]*[ =:]+{NUMBER}\w*)*)\s*",
          r"iteration \1, \2=\3,\4"),
         ("/", rf"\s*(\d+)/ +(\d+): ((?=\S*\.){NUMBER})\s*", r"iteration \1/\2, loss: \3"),  # makemore
+        (":", rf"\s*((?i:episode) \d+) ?: ((?=\S*\.){NUMBER})\s*", r"\1, reward: \2"),
+        # a pair of the training's and the evaluation's: "loss (train/val): 0.5/0.75", "train/val loss = 0.5 / 0.75"
+        ("/", rf"(.*?)\b(\w+) \((train\w*)/(val\w*|test|dev)\)\s*[:=]\s*({NUMBER})\s*/\s*({NUMBER})(?!\S*\d)(.*)",
+         r"\1\3_\2: \5, \4_\2: \6\7"),
+        ("/", rf"(.*?)\b(train\w*)/(val\w*|test|dev) (\w+)\s*[:=]\s*({NUMBER})\s*/\s*({NUMBER})(?!\S*\d)(.*)",
+         r"\1\2_\4: \5, \3_\4: \6\7"),
         # print(i, loss) and print(loss) of what is minimised
         ("grad_fn=", rf"\s*(\d+)[:,]? +tensor\(\[?({NUMBER})[^()]*\)\s*", r"iteration \1, loss: \2"),
         ("grad_fn=", rf"\s*tensor\(\[?({NUMBER})[^()]*\)\s*", r"loss: \1"),
@@ -192,7 +198,7 @@ _FORMATS = tuple(
 )  # fmt: skip
 # Pairs as Python prints them: "('step', 5, 'loss', 0.5)", "OrderedDict([('step', 5), ('loss', 0.5)])".
 _PAIR = rf"\(?'([\w/ .-]+)', ({NUMBER})\)?"
-_LISTED_PAIRS = re.compile(rf"\[{_PAIR}(?:, {_PAIR})*\](?=,)")  # among others
+_LISTED_PAIRS = re.compile(rf"(?:OrderedDict\()?\[{_PAIR}(?:, {_PAIR})*\]\)?")  # among others
 _PAIRS = re.compile(rf"(?:OrderedDict)?[(\[]+{_PAIR}(?:, {_PAIR})+[)\]]*\s*")
 
 
@@ -224,6 +230,7 @@ _FLOWER = re.compile(rf"fit progress: \((\d+), ({NUMBER}), \{{(.*)\}}, {NUMBER}\
 _SPLIT_SCORES = re.compile(
     rf"\s*\{{('(?:{'|'.join(SPLITS)})': {NUMBER}(?:, '(?:{'|'.join(SPLITS)})': {NUMBER})+)\}}\s*", re.IGNORECASE
 )
+_NESTED = re.compile(rf"'([\w-]+)': \{{({_MEMBERS})\}}")  # "{'train': {'loss': 0.5}, 'val': {'loss': 0.75}}"
 _NUMBERS_OF = re.compile(rf"(\w+)=\{{('[\w.-]+': {NUMBER}(?:, '[\w.-]+': {NUMBER})*)\}}(?=\s+\w+=)")
 
 
@@ -253,6 +260,8 @@ def _without_dictionaries(line: str) -> str:
     if "fit progress: (" in line and (found := _FLOWER.search(line)) is not None:
         results = found[3].replace("'", "")
         return f"round {found[1]} | validation | loss: {found[2]}, {results}"
+    if "': {'" in line:
+        line = _NESTED.sub(lambda found: found[2].replace("'", f"'{found[1]}/", 1).replace(", '", f", '{found[1]}/"), line)
     if "[('" in line:
         line = _LISTED_PAIRS.sub(
             lambda found: ", ".join(f"{name}: {value}" for name, value in re.findall(_PAIR, found[0])), line
