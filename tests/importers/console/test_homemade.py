@@ -210,7 +210,8 @@ LOGS: dict[str, tuple[str, Series]] = {
     ),
     "names glued to the number before, with a word of their own": (
         "".join(f"27{i} Val Pi loss:0.{i}Val V loss:1.{i}\n" for i in range(1, 4)),
-        {"Val Pi loss": [(270 + i, i / 10) for i in range(1, 4)], "Val V loss": [(270 + i, 1 + i / 10) for i in (1, 2, 3)]},
+        {"Val Pi loss": [(270 + i, i / 10) for i in (1, 2, 3)],
+         "Val V loss": [(270 + i, 1 + i / 10) for i in (1, 2, 3)]},
     ),
     "what is minimised, printed beside its count": (
         "".join(f"{i} tensor({9 - i}.5000, device='cuda:0', grad_fn=<MseLossBackward0>)\n" for i in range(3)),
@@ -279,6 +280,57 @@ LOGS: dict[str, tuple[str, Series]] = {
     "steps behind dots": (
         "".join(f"2023-01-01 10:00:0{i},123 INFO: Step... {i}0 | Loss: 2.{i}, Learning Rate: 0.5\n" for i in (1, 2)),
         {"Loss": [(10, 2.1), (20, 2.2)]},
+    ),
+    "text that Docker wraps": (
+        "".join(
+            f'{{"log":"epoch {e} loss 0.{e} \\u001b[0m\\n","stream":"stderr",'
+            f'"time":"2023-05-01T10:00:0{e}.123456789Z"}}\n'
+            for e in (1, 2)
+        ),
+        {"loss": [(1, 0.1), (2, 0.2)]},
+    ),
+    "the message of a structured log": (
+        "".join(
+            f'{{"time": "2023-05-01 10:00:0{e}", "level": "INFO", "message": "epoch {e} loss 0.{e}"}}\n' for e in (1, 2)
+        ),
+        {"loss": [(1, 0.1), (2, 0.2)]},
+    ),
+    "results in a dictionary of dictionaries": (
+        "".join(f"{{'train': {{'loss': 0.{e}, 'acc': 0.5}}, 'val': {{'loss': 1.{e}, 'acc': 0.25}}}}\n" for e in (1, 2)),
+        {"train/loss": [(1, 0.1), (2, 0.2)], "val/loss": [(1, 1.1), (2, 1.2)], "val/acc": [(1, 0.25), (2, 0.25)]},
+    ),
+    "pairs in an ordered dictionary behind its count": (
+        "".join(f"epoch {e}: OrderedDict([('loss', 0.{e}), ('acc', 0.5)])\n" for e in (1, 2)),
+        {"loss": [(1, 0.1), (2, 0.2)], "acc": [(1, 0.5), (2, 0.5)]},
+    ),
+    "the losses of both parts as a pair": (
+        "".join(f"Epoch {e} loss (train/val): 0.{e}/1.{e}\n" for e in (1, 2))
+        + "".join(f"Epoch {e}: train/val acc = 0.{e} / 0.{e}5\n" for e in (3, 4)),
+        {"train_loss": [(1, 0.1), (2, 0.2)], "val_loss": [(1, 1.1), (2, 1.2)], "val_acc": [(3, 0.35), (4, 0.45)]},
+    ),
+    "a loss before others, without marks or a count": (
+        "".join(f"loss 0.{i} acc 0.5 time 1.5s\n" for i in range(1, 5)),
+        {"loss": [(i, i / 10) for i in range(1, 5)], "acc": [(i, 0.5) for i in range(1, 5)]},
+    ),
+    "names and numbers in wide columns": (
+        "".join(f"Epoch      :   {e}\nTrain Loss :   0.{e}\nVal Loss   :   1.{e}\n\n" for e in (1, 2)),
+        {"Train Loss": [(1, 0.1), (2, 0.2)], "Val Loss": [(1, 1.1), (2, 1.2)]},
+    ),
+    "counts glued by a dash or led by a sign": (
+        "".join(f"Iter-{i}00; D_loss: 2.{i}; G_loss: 1.{i}\n" for i in range(3)),
+        {"G_loss": [(0, 1.0), (100, 1.1), (200, 1.2)]},
+    ),
+    "TensorFlow's tensors": (
+        "".join(f"epoch: {e} loss: tf.Tensor(0.{e}, shape=(), dtype=float32)\n" for e in (1, 2)),
+        {"loss": [(1, 0.1), (2, 0.2)]},
+    ),
+    "rewards of episodes behind a colon alone": (
+        "".join(f"Episode {e}0 : {e}.5\n" for e in (1, 2)),
+        {"reward": [(10, 1.5), (20, 2.5)]},
+    ),
+    "a frame that pandas prints with its index": (
+        "    epoch  train_loss  val_loss\n" + "".join(f"{e}       {e}    0.{e}5     1.{e}5\n" for e in range(3)),
+        {"train_loss": [(0, 0.05), (1, 0.15), (2, 0.25)], "val_loss": [(0, 1.05), (1, 1.15), (2, 1.25)]},
     ),
     "losses of epochs before the first step": (
         "".join(f"Train Loss: {e}.5\n" for e in (1, 2))

@@ -139,9 +139,9 @@ def holds_result(row: Mapping[str, Any]) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a decoded value is a number, or a text that begins as one."""
+    """Whether a decoded value is a number, or a text that begins as one and as no date."""
     if isinstance(value, str):
-        return bool(re.match(r"\s*[-+]?(?:\d|nan|inf)", value, re.IGNORECASE))
+        return bool(re.match(r"\s*[-+]?(?:\d(?!\d{3}-\d\d)|nan|inf)", value, re.IGNORECASE))
     return isinstance(value, int | float)
 
 

@@ -218,10 +218,7 @@ def _decode(line: str) -> _Line | None:
 def _holds_metrics(row: Mapping[str, Any]) -> bool:
     """Whether a row names a step or a known metric and holds a number."""
     flat = flatten(row)
-    numbers = [
-        key for key, value in flat.items()
-        if is_number(value) and not (isinstance(value, str) and parse_time(value) != NO_TIME)
-    ]  # fmt: skip
+    numbers = [key for key, value in flat.items() if is_number(value)]
     return bool(numbers) and any(is_step_name(key) or roles.resolve(key).role for key in numbers)
 
 

@@ -248,16 +248,17 @@ class Reader:
             return ""
         if self._dictionaries.holds(line, number, self._lines):
             return self._dictionaries.gather(line, number)
-        if curves := histories_of(line):
-            self._tell(curves)
-            return ""
         row = self._tables.line_of(line, under_count=bool(self._header))
         if row is not None or (row := endless_bar(line)) is not None:
             if not row:
                 self._idle.clear()  # its rows may have been idle before the header
             return row if row != line else ""
-        if (bar := worded_bar(line)) is not None:
+        bar, curves = worded_bar(line), histories_of(line)
+        if bar is not None:
             self._bar(bar)
+        elif curves:
+            self._tell(curves)
+        if bar is not None or curves:
             return ""
         if (said := other_words(line)) != line:
             return said
@@ -442,9 +443,7 @@ class Reader:
                 self.clock.named(shape.step_name)
                 return self.clock.step or 0  # what its rows have instead is decided with the others
             if shape.validation:
-                if epoch is not None and total and count_of(step) == total:  # of all the batches of an epoch
-                    return self.clock.of_epoch(epoch)
-                return self._evaluated_step(shape, count_of(step), total)
+                return self._evaluated_step(shape, count_of(step), total, epoch)
             return self.clock.declared(count_of(step), shape.step_name, epoch, total, piece)
         if shape.bar:
             done = not shape.inner or count_of(groups[shape.inner - 1]) == total
@@ -458,8 +457,10 @@ class Reader:
             return None
         return self._unsaid_step(shape, line)
 
-    def _evaluated_step(self, shape: Shape, count: int, total: int) -> int:
-        """The step of an evaluation that states a count."""
+    def _evaluated_step(self, shape: Shape, count: int, total: int, epoch: int | None) -> int:
+        """The step of an evaluation that states a count; that of all the batches of an epoch is its epoch's."""
+        if epoch is not None and count == total > 0:
+            return self.clock.of_epoch(epoch)
         if shape.batches and total and self.clock.out_of not in {0, total}:
             return self.clock.step or 0
         step = self.clock.evaluated(count, shape.step_name)

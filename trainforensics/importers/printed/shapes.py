@@ -91,7 +91,8 @@ COUNTED_RESULT = re.compile(
     r"[-+]?\d+\.\d+(?:e[-+]?\d+)?(?!\S)|\s*[-+]?\d+\.\d+(?:e[-+]?\d+)?,?[ \t]+(?P<behind>\d+)\s*$",
     re.IGNORECASE,
 )
-# An identifier, or the name of a loss, and its value alone on a line: "gen_loss_GAN 2.5", "D loss: 0.5"; a loss before others, "loss 0.5 acc 0.75".
+# An identifier, or the name of a loss, and its value alone on a line: "gen_loss_GAN 2.5", "D loss: 0.5";
+# a loss before others, "loss 0.5 acc 0.75".
 NAME_AND_NUMBER = re.compile(
     r"\s*(?:[A-Za-z]+(?:_[A-Za-z\d]+)+\s+|(?:[A-Za-z][\w-]* ){1,3}[Ll]oss\s*[:=]\s*)"
     r"[-+]?(?:\d+\.\d+(?:e[-+]?\d+)?|nan)\s*[:;,.]?\s*$"
@@ -100,7 +101,8 @@ NAME_AND_NUMBER = re.compile(
 _IDENTIFIER = re.compile(r"[a-z]+(?:_[a-z]+)+")  # "train_loss 0.5" needs no mark between
 _LOSS = re.compile(r"\bloss\b", re.IGNORECASE)
 _SPLIT_RESULT = re.compile(
-    r"(?:train|val|valid|validation|eval|test|dev|avg|average|mean|total) (?:loss|acc|accuracy|error|ppl|reward|return|score)",
+    r"(?:train|val|valid|validation|eval|test|dev|avg|average|mean|total)"
+    r" (?:loss|acc|accuracy|error|ppl|reward|return|score)",
     re.IGNORECASE,
 )
 _HELD_OUT_RESULT = re.compile(r"(?:val|valid|validation|eval|evaluation|test|dev) \w+", re.IGNORECASE)
@@ -232,7 +234,7 @@ class Shape:
     @property
     def only_rate(self) -> bool:
         """Whether it is a learning rate alone, which may be an argument."""
-        return not self.counted and len(self.names) == 1 and roles.resolve(*self.names).role == "learning_rate"
+        return not self.counted and {roles.resolve(name).role for name in self.names} == {"learning_rate"}
 
     @property
     def setting(self) -> bool:

@@ -168,7 +168,12 @@ class Tables:
             ):  # MATLAB: a name in two lines
                 self._header = [f"{first} {second}".strip() for first, second in zip(self._header, cells, strict=True)]
                 return ""
-        if len(cells) == len(self._header) + 1 and cells[0].isdigit() and all(map(_NUMERIC.match, cells)) and self._header:
+        if (
+            len(cells) == len(self._header) + 1
+            and cells[0].isdigit()
+            and all(map(_NUMERIC.match, cells))
+            and self._header
+        ):
             return _said(self._header, cells[1:])  # pandas prints its index before the row
         if not _FEWEST <= len(cells) <= _MOST:
             return self._header_of_words(line)

@@ -261,7 +261,9 @@ def _without_dictionaries(line: str) -> str:
         results = found[3].replace("'", "")
         return f"round {found[1]} | validation | loss: {found[2]}, {results}"
     if "': {'" in line:
-        line = _NESTED.sub(lambda found: found[2].replace("'", f"'{found[1]}/", 1).replace(", '", f", '{found[1]}/"), line)
+        line = _NESTED.sub(
+            lambda found: found[2].replace("'", f"'{found[1]}/", 1).replace(", '", f", '{found[1]}/"), line
+        )
     if "[('" in line:
         line = _LISTED_PAIRS.sub(
             lambda found: ", ".join(f"{name}: {value}" for name, value in re.findall(_PAIR, found[0])), line
