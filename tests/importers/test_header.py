@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from reading import read, sniff
 
@@ -11,6 +12,7 @@ from trainforensics.discovery import discover
 from trainforensics.importers import table
 from trainforensics.importers.base import read_head
 from trainforensics.model import Axis
+from trainforensics.roles import resolve
 
 
 def write(path: Path, text: str) -> Path:
@@ -55,6 +57,42 @@ def test_one_line_of_numbers_is_a_column(between: str, tmp_path: Path) -> None:
 def test_one_line_of_few_numbers_or_without_a_telling_name_is_none(tmp_path: Path) -> None:
     assert sniff(table, write(tmp_path / "losses.csv", "0.5,0.25,0.125")) == 0.0
     assert sniff(table, write(tmp_path / "weights.csv", ",".join(["0.5"] * 40))) == 0.0
+
+
+@pytest.mark.parametrize("name", ["loss.txt", "lossLog.txt", "train_losses.csv", "log.txt", "training_log.txt"])
+def test_one_number_a_line_is_a_loss_where_the_file_says_so_or_is_a_log(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path / name, "".join(f"{3 - i / 8:.18e}\n" for i in range(12)))
+    found = read(table, path)
+    (series,) = found.series
+    assert resolve(series).role == "train_loss"
+    assert found.series[series].number_steps == list(range(1, 13))
+    assert found.warnings[0].kind == "no-header"
+
+
+def test_few_numbers_a_line_are_read_where_the_file_names_them(tmp_path: Path) -> None:
+    text = "nan\n" * 4
+    assert np.isnan(read(table, write(tmp_path / "train_loss.txt", text)).series["train_loss"].numbers).all()
+    assert sniff(table, write(tmp_path / "log.txt", text)) == 0.0
+
+
+def test_numbers_of_a_log_that_do_not_fall_may_be_anything(tmp_path: Path) -> None:
+    assert sniff(table, write(tmp_path / "log.txt", "".join(f"{i / 8}\n" for i in range(12)))) == 0.0
+    assert sniff(table, write(tmp_path / "data.txt", "".join(f"{9 - i / 8}\n" for i in range(12)))) == 0.0
+
+
+@pytest.mark.parametrize("text", ["[ 2.5 2.25\n 2.125 2.0\n 1.5 1.25 1.125 1.0 nan]\n",
+                                  "[\n2.5,\n2.25,\n2.125,\n2.0,\n1.5,\n1.25,\n1.125,\n1.0,\nnan\n]\n"])  # fmt: skip
+def test_a_list_over_several_lines_is_a_column(text: str, tmp_path: Path) -> None:
+    found = read(table, write(tmp_path / "train_loss.txt", text)).series["train_loss"]
+    assert found.number_steps == list(range(1, 10))
+    assert found.numbers[:-1].tolist() == [2.5, 2.25, 2.125, 2.0, 1.5, 1.25, 1.125, 1.0]
+
+
+def test_messages_of_a_logger_are_no_header(tmp_path: Path) -> None:
+    path = write(tmp_path / "log.txt", "2024-08-13 02:15:28,490 - INFO - begin\n" * 9)
+    assert sniff(table, path) == 0.0
+    (skipped,) = discover([path]).skipped
+    assert "text" in skipped.reason
 
 
 def test_a_list_on_one_line_is_a_column(tmp_path: Path) -> None:

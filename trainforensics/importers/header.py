@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 from pathlib import PurePath
+from statistics import median
 
 from trainforensics import roles
 from trainforensics.importers.base import EMPTY, STRING, VALUE
@@ -21,10 +22,12 @@ _DELIMITERS = (",", "\t", ";", "|")
 _LINES = 60
 _MOST_ABOVE = 50
 _FEWEST_ROWS = 8  # of a table without header: fewer numbers may be anything
+_FEWEST_NAMED = 3  # of one column that its file names
 _COUNTED = ("epoch", "step")  # numbers that rise by the same in every row
 NAMELESS = "column_"  # what a column without a name is called, with its number behind
 _COMMENTS = ("#", "%")
-_LIST = re.compile(r"\s*\[([-+.\d][^\[\]{}\"]*)\]?\s*$")  # one JSON array of numbers, perhaps cut off
+_LIST = re.compile(r"\s*\[\s*([-+.\dnNI][^\[\]{}\"]*)\]?\s*$")  # one array of numbers, perhaps over lines or cut off
+_STAMPED = re.compile(r"\W?\d{4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d")  # a message of a logger, no header
 _BETWEEN = r"[,;|\s]+"  # cells
 _PART = re.compile(r"\s*\(\w+ set\)$")  # "accuracy (train set)"
 _JOINED = re.compile(r"\d+_[-+]?\d+\.\d+(?:e[-+]?\d+)?\s*")  # "5_0.25"
@@ -40,6 +43,7 @@ _RESULTS = frozenset({"train_loss", "val_loss", "val_metric", "reward", "grad_no
 _FILE_WORDS = frozenset(
     {"log", "logs", "history", "curve", "curves", "data", "values", "all", "file", "list", "per", "step"}
 )
+_LOG_WORDS = frozenset({"log", "logs", "history", "train", "training"})
 _PLURALS = {"losses": "loss", "accuracies": "accuracy", "rewards": "reward", "errors": "error", "scores": "score"}
 
 
@@ -68,8 +72,8 @@ def shape_of(data: bytes, name: str, options: Mapping[str, str]) -> Shape | None
     above = 0
     while above < min(len(lines), _MOST_ABOVE) and (not lines[above].strip() or lines[above].startswith("#")):
         above += 1
-    if len(lines) == 1 and (values := _LIST.match(lines[0])):
-        lines[0] = values[1]
+    if lines and lines[0].lstrip()[:1] == "[" and (values := _LIST.match(" ".join(lines))):
+        lines = [values[1].strip()]
     if above >= len(lines) or lines[above].lstrip()[:1] in {"{", "[", "<"}:
         return None
     if above and lines[above - 1].startswith("#") and _is_numeric(lines[above]):
@@ -98,6 +102,8 @@ def by_place(line: str, spans: Sequence[tuple[int, int]]) -> list[str]:
 
 
 def _with_header(lines: Sequence[str], above: int, name: str) -> Shape | None:
+    if _STAMPED.match(lines[above]):
+        return None
     delimiter = max(_DELIMITERS, key=lines[above].count)
     picked = list(lines[above : above + _LINES])
     spans: tuple[tuple[int, int], ...] = ()
@@ -183,7 +189,8 @@ def _without_header(lines: Sequence[str], above: int, name: str, options: Mappin
     if across:
         rows = [[cell] for cell in rows[0] if cell.strip()]
     whole = rows[:-1]  # the last one may be cut off
-    if len(whole) < _FEWEST_ROWS or len({len(row) for row in whole}) > 1:
+    fewest = _FEWEST_NAMED if whole and len(whole[0]) == 1 and named_after(name) else _FEWEST_ROWS
+    if len(whole) < fewest or len({len(row) for row in whole}) > 1:
         return None
     if not all(is_number(cell) or read_text(cell)[1] == STRING for row in whole for cell in row):
         return None
@@ -203,6 +210,8 @@ def _names_by_place(rows: Sequence[Sequence[str]], name: str, options: Mapping[s
         names[at] = names[at] if names[at] in options else said
     measured = [i for i, column in enumerate(columns) if i >= counts and not all(map(float.is_integer, column))]
     called = PurePath(name).stem if counts == len(_COUNTED) else named_after(name)
+    if not called and len(columns) == 1 and _is_log(name) and columns[0][0] > median(columns[0]):
+        called = "loss"  # of all that a training logs alone, what falls
     if measured and called and not mapped:
         names[measured[0]] = called
     return names
@@ -216,9 +225,19 @@ def _counts(column: Sequence[float]) -> bool:
 
 def named_after(name: str) -> str:
     """What a file's name says that it holds ("train_losses.csv": train_loss), "" if it says nothing of the kind."""
-    words = [_PLURALS.get(word, word) for word in re.findall(r"[a-z]+", PurePath(name).stem.lower())]
+    words = [_PLURALS.get(word, word) for word in _words_of(name)]
     said = "_".join(word for word in words if word not in _FILE_WORDS)
     return said if roles.resolve(said).role in _RESULTS else ""
+
+
+def _words_of(name: str) -> list[str]:
+    return [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", PurePath(name).stem)]
+
+
+def _is_log(name: str) -> bool:
+    """Whether a file is called a log, or one of training, and nothing more."""
+    words = set(_words_of(name))
+    return bool(words & _LOG_WORDS) and words <= _LOG_WORDS | _FILE_WORDS
 
 
 def is_number(text: str) -> bool:

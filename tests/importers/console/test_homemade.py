@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from reading import read
 
 from trainforensics.importers import console
 
-Series = dict[str, list[tuple[int, float]]]
+Series = Mapping[str, Sequence[tuple[int, float | str]]]
 
 # Text, and series of it.
 LOGS: dict[str, tuple[str, Series]] = {
@@ -168,6 +169,169 @@ LOGS: dict[str, tuple[str, Series]] = {
         "".join(f"Epoch no. = {e}\nLoss: {e}.5\n" for e in (1, 2)),
         {"Loss": [(1, 1.5), (2, 2.5)]},
     ),
+    "NaN at every epoch, in brackets a clock of points and a bar, evaluations between": (
+        "".join(
+            f"[03.24.23|09:56:{e}1] Training epoch: {e}\n[03.24.23|09:56:{e}2] \tmean_loss: nan\n"
+            f"[03.24.23|09:56:{e}2] Done.\n"
+            + (f"[03.24.23|09:57:{e}3] Eval epoch: {e}\n[03.24.23|09:57:{e}4] \tmean_loss: 5.75\n" if e % 2 else "")
+            for e in range(4)
+        ),
+        {"mean_loss": [(e, "nan") for e in range(4)], "val/mean_loss": [(1, 5.75), (3, 5.75)]},
+    ),
+    "names and numbers in turn, without a count, behind a clock with a comma": (
+        "2024-08-13 02:00:48,743 - INFO - generated new fontManager\n"
+        + "".join(
+            f"2024-08-13 02:15:{i}8,490 - INFO - chamfer_dist 1.{i}:\n"
+            f"2024-08-13 02:15:{i}8,491 - INFO - occupancy_loss 0.{i}:\n"
+            for i in range(4)
+        ),
+        {"chamfer_dist": [(i + 1, 1 + i / 10) for i in range(4)],
+         "occupancy_loss": [(i + 1, i / 10) for i in range(4)]},
+    ),
+    "two losses in turn are of one row": (
+        "".join(f"G loss: 1.{i}\nD loss: 2.{i}\n" for i in range(3)),
+        {"G loss": [(1, 1.0), (2, 1.1), (3, 1.2)], "D loss": [(1, 2.0), (2, 2.1), (3, 2.2)]},
+    ),
+    "counts behind losses under their epoch": (
+        "".join(f"Epoch: {e}\n" + "".join(f"1{e}.{i}, {i}00\n" for i in range(4)) for e in range(2)),
+        {"loss": [(400 * e + 100 * i, 10 + e + i / 10) for e in range(2) for i in range(4)]},
+    ),
+    "iterations named by a letter": (
+        "".join(f"epoch={e} i={i}/3 total_loss={9 - e}.{i}\n" for e in range(2) for i in range(3)),
+        {"total_loss": [(3 * e + i, 9 - e + i / 10) for e in range(2) for i in range(3)]},
+    ),
+    "PaddleRec's batches": (
+        "".join(
+            f"2022-04-12 17:06:10,849 - INFO - epoch: {e}, batch_id: {b}00, AUC:0.5, loss:{e}.{b}, ips: 10.5 ins/s\n"
+            for e in range(2)
+            for b in (0, 5)
+        ),
+        {"loss": [(0, 0.0), (500, 0.5), (1000, 1.0), (1500, 1.5)]},
+    ),
+    "names glued to the number before, with a word of their own": (
+        "".join(f"27{i} Val Pi loss:0.{i}Val V loss:1.{i}\n" for i in range(1, 4)),
+        {"Val Pi loss": [(270 + i, i / 10) for i in (1, 2, 3)],
+         "Val V loss": [(270 + i, 1 + i / 10) for i in (1, 2, 3)]},
+    ),
+    "what is minimised, printed beside its count": (
+        "".join(f"{i} tensor({9 - i}.5000, device='cuda:0', grad_fn=<MseLossBackward0>)\n" for i in range(3)),
+        {"loss": [(0, 9.5), (1, 8.5), (2, 7.5)]},
+    ),
+    "a table of commas behind the arguments": (
+        "Arguments:\nlr: 0.001\nepochs: 3\n\nEpoch,Train Loss,Test Loss,Test Accuracy\n"
+        + "".join(f"{e},{9 - e}.5,{9 - e}.75,0.{e}\n" for e in (1, 2, 3)),
+        {"Train Loss": [(1, 8.5), (2, 7.5), (3, 6.5)], "Test Accuracy": [(1, 0.1), (2, 0.2), (3, 0.3)]},
+    ),
+    "MATLAB's table, with names in two lines and cells that stay empty": (
+        "|===================================================|\n"
+        "|  Epoch  |  Iteration  |  Mini-batch  |  Validation  |  Base Learning  |\n"
+        "|         |             |     Loss     |     Loss     |      Rate       |\n"
+        "|===================================================|\n"
+        + "".join(f"|  1  |  {i}0  |  2.{i}  | {'' if i % 2 else f' 3.{i} '} |  0.0100  |\n" for i in range(1, 5)),
+        {"Mini-batch Loss": [(10 * i, 2 + i / 10) for i in range(1, 5)], "Validation Loss": [(20, 3.2), (40, 3.4)],
+         "Base Learning Rate": [(10 * i, 0.01) for i in range(1, 5)]},
+    ),
+    "curves that are printed at once": (
+        "train_loss = [" + ", ".join(f"{9 - i}.5" for i in range(9)) + "]\n"
+        "val_loss = [" + ", ".join(f"{9 - i}.75" for i in range(9)) + "]\n",
+        {"train_loss": [(i + 1, 9.5 - i) for i in range(9)], "val_loss": [(i + 1, 9.75 - i) for i in range(9)]},
+    ),
+    "a history that says again what the rows said": (
+        "".join(f"epoch {i} loss {9 - i}.5\n" for i in range(9))
+        + "{'loss': [" + ", ".join(f"{9 - i}.5" for i in range(9)) + "], 'acc': [" + ", ".join(["0.5"] * 9) + "]}\n",
+        {"loss": [(i, 9.5 - i) for i in range(9)]},
+    ),
+    "a result that ends with a word and has no mark": (
+        "".join(f"epoch {e}, minibatch 2500/2500, validation error 1{e}.5 %\n" for e in (1, 2)),
+        {"validation error": [(1, 11.5), (2, 12.5)]},
+    ),
+    "a learning rate alone, under its epoch": (
+        "".join(f"epoch:  {e}\ntrain loss : 0.{e}\n(an estimate)\nlr: 0.00{e}\nThis took 100 s\n" for e in range(1, 5)),
+        {"lr": [(e, e / 1000) for e in range(1, 5)]},
+    ),
+    "FunASR's pairs in a list": (
+        "".join(
+            f"[2024-01-01 10:00:0{i},123][root][INFO] - train, rank: 0, epoch: 0/50, total step: {i}0, "
+            f"(loss_avg_rank: 2.5), (acc_avg_slice: 0.5), (lr: 1.250e-05), [('loss_att', 1.5), ('loss', 2.{i})], "
+            f"{{'data_load': '0.001'}}, GPU, memory: usage: 1.5 GB\n"
+            for i in (1, 2, 3)
+        ),
+        {"loss": [(10, 2.1), (20, 2.2), (30, 2.3)], "acc_avg_slice": [(10, 0.5), (20, 0.5), (30, 0.5)]},
+    ),
+    "scores of each part of the data": (
+        "".join(
+            f"=====Epoch {e}\nTraining...\nEvaluating...\n{{'Train': 0.9{e}, 'Validation': 0.8{e}, 'Test': 0.7{e}}}\n"
+            for e in (1, 2)
+        ),
+        {"Validation score": [(1, 0.81), (2, 0.82)]},
+    ),
+    "blocks under headings that count": (
+        "".join(
+            f"Training Results, Epoch {e}:\n Accuracy: 5{e}.0%, Avg loss: 0.{e} \n\n"
+            f"Validation Results, Epoch {e}: \n Accuracy: 4{e}.0%, Avg loss: 1.{e} \n"
+            for e in (1, 2, 3)
+        ),
+        {"Avg loss": [(e, e / 10) for e in (1, 2, 3)], "val/Avg loss": [(e, 1 + e / 10) for e in (1, 2, 3)]},
+    ),
+    "what stands beside a held-out loss alone": (
+        "".join(f"[{e}] val_loss=0.{e} acc=0.5 macroF1=0.2{e}\n" for e in (1, 2)),
+        {"val_loss": [(1, 0.1), (2, 0.2)], "val/acc": [(1, 0.5), (2, 0.5)], "val/macroF1": [(1, 0.21), (2, 0.22)]},
+    ),
+    "steps behind dots": (
+        "".join(f"2023-01-01 10:00:0{i},123 INFO: Step... {i}0 | Loss: 2.{i}, Learning Rate: 0.5\n" for i in (1, 2)),
+        {"Loss": [(10, 2.1), (20, 2.2)]},
+    ),
+    "text that Docker wraps": (
+        "".join(
+            f'{{"log":"epoch {e} loss 0.{e} \\u001b[0m\\n","stream":"stderr",'
+            f'"time":"2023-05-01T10:00:0{e}.123456789Z"}}\n'
+            for e in (1, 2)
+        ),
+        {"loss": [(1, 0.1), (2, 0.2)]},
+    ),
+    "the message of a structured log": (
+        "".join(
+            f'{{"time": "2023-05-01 10:00:0{e}", "level": "INFO", "message": "epoch {e} loss 0.{e}"}}\n' for e in (1, 2)
+        ),
+        {"loss": [(1, 0.1), (2, 0.2)]},
+    ),
+    "results in a dictionary of dictionaries": (
+        "".join(f"{{'train': {{'loss': 0.{e}, 'acc': 0.5}}, 'val': {{'loss': 1.{e}, 'acc': 0.25}}}}\n" for e in (1, 2)),
+        {"train/loss": [(1, 0.1), (2, 0.2)], "val/loss": [(1, 1.1), (2, 1.2)], "val/acc": [(1, 0.25), (2, 0.25)]},
+    ),
+    "pairs in an ordered dictionary behind its count": (
+        "".join(f"epoch {e}: OrderedDict([('loss', 0.{e}), ('acc', 0.5)])\n" for e in (1, 2)),
+        {"loss": [(1, 0.1), (2, 0.2)], "acc": [(1, 0.5), (2, 0.5)]},
+    ),
+    "the losses of both parts as a pair": (
+        "".join(f"Epoch {e} loss (train/val): 0.{e}/1.{e}\n" for e in (1, 2))
+        + "".join(f"Epoch {e}: train/val acc = 0.{e} / 0.{e}5\n" for e in (3, 4)),
+        {"train_loss": [(1, 0.1), (2, 0.2)], "val_loss": [(1, 1.1), (2, 1.2)], "val_acc": [(3, 0.35), (4, 0.45)]},
+    ),
+    "a loss before others, without marks or a count": (
+        "".join(f"loss 0.{i} acc 0.5 time 1.5s\n" for i in range(1, 5)),
+        {"loss": [(i, i / 10) for i in range(1, 5)], "acc": [(i, 0.5) for i in range(1, 5)]},
+    ),
+    "names and numbers in wide columns": (
+        "".join(f"Epoch      :   {e}\nTrain Loss :   0.{e}\nVal Loss   :   1.{e}\n\n" for e in (1, 2)),
+        {"Train Loss": [(1, 0.1), (2, 0.2)], "Val Loss": [(1, 1.1), (2, 1.2)]},
+    ),
+    "counts glued by a dash or led by a sign": (
+        "".join(f"Iter-{i}00; D_loss: 2.{i}; G_loss: 1.{i}\n" for i in range(3)),
+        {"G_loss": [(0, 1.0), (100, 1.1), (200, 1.2)]},
+    ),
+    "TensorFlow's tensors": (
+        "".join(f"epoch: {e} loss: tf.Tensor(0.{e}, shape=(), dtype=float32)\n" for e in (1, 2)),
+        {"loss": [(1, 0.1), (2, 0.2)]},
+    ),
+    "rewards of episodes behind a colon alone": (
+        "".join(f"Episode {e}0 : {e}.5\n" for e in (1, 2)),
+        {"reward": [(10, 1.5), (20, 2.5)]},
+    ),
+    "a frame that pandas prints with its index": (
+        "    epoch  train_loss  val_loss\n" + "".join(f"{e}       {e}    0.{e}5     1.{e}5\n" for e in range(3)),
+        {"train_loss": [(0, 0.05), (1, 0.15), (2, 0.25)], "val_loss": [(0, 1.05), (1, 1.15), (2, 1.25)]},
+    ),
     "losses of epochs before the first step": (
         "".join(f"Train Loss: {e}.5\n" for e in (1, 2))
         + "".join(f"[Step {i}0] Running Avg Loss: 0.{i}\n" for i in (3, 4))
@@ -292,7 +456,8 @@ def test_what_is_read(what: str, tmp_path: Path) -> None:
     for name, points in series.items():
         assert name in found.series, sorted(found.series)
         got = found.series[name]
-        assert list(zip(got.number_steps, np.round(got.numbers, 6).tolist(), strict=True)) == points
+        told = [number if np.isfinite(number) else str(number) for number in np.round(got.numbers, 6).tolist()]
+        assert list(zip(got.number_steps, told, strict=True)) == points
 
 
 def test_trainings_behind_one_another_count_their_rows_anew(tmp_path: Path) -> None:

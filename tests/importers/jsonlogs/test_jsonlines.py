@@ -326,6 +326,36 @@ def test_rows_in_one_document(tmp_path: Path, document: Any) -> None:
     assert read(jsonlines, path).series["train/loss"].step.tolist() == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize(("stem", "axis"), [("epoch_", "epoch"), ("", "epoch"), ("step", "step")])
+def test_rows_keyed_by_what_counts_them(stem: str, axis: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps({f"{stem}{i}": {"train_loss": 3 - i / 8, "val_loss": 3.5} for i in range(5)}))
+    found = read(jsonlines, path)
+    assert sniff(jsonlines, path) > 0.8
+    assert found.axis is not None and found.axis.name == axis
+    assert found.series["train_loss"].number_steps == list(range(5))
+
+
+@pytest.mark.parametrize("name", ["loss.json", "run-train-tag-loss.json"])
+@pytest.mark.parametrize("wall", [(), (1.7e9,)])
+def test_rows_of_step_and_value(name: str, wall: tuple[float, ...], tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text(json.dumps([[*wall, 10 * i, 3 - i / 8] for i in range(5)]))
+    assert sniff(jsonlines, path) > 0.8
+    assert read(jsonlines, path).series["loss"].number_steps == [0, 10, 20, 30, 40]
+
+
+def test_tuples_of_what_no_name_says_are_no_log(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps([[10 * i, 3 - i / 8] for i in range(5)]))
+    assert sniff(jsonlines, path) == 0.0
+
+
+def test_a_first_row_below_a_key_is_no_configuration(log: Path) -> None:
+    write(log, *({"event": "train", "data": {"step": 10 * i, "loss": 2.5}} for i in range(4)))
+    assert read(jsonlines, log).series["data/loss"].number_steps == [0, 10, 20, 30]
+
+
 def test_columns_on_one_line_and_what_stands_beside_them(tmp_path: Path) -> None:
     path = tmp_path / "history.json"
     path.write_text(json.dumps({"optimizer": "adam", "loss": [2.0, 1.5, 1.25], "accuracy": [0.1, 0.2, 0.3]}))

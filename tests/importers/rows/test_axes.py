@@ -33,6 +33,14 @@ def test_the_most_trusted_counter_wins(names: tuple[str, ...], winner: str) -> N
     assert chosen(rows)[0] == winner
 
 
+def test_frames_count_where_they_rise() -> None:
+    assert chosen([{"episode_reward": 0.5, "frame": 640 * i} for i in range(5)]) == (
+        "frame",
+        [0, 640, 1280, 1920, 2560],
+    )
+    assert chosen([{"loss": 0.5, "frames": size} for size in (5, 3, 8, 2, 9)])[0] == "row"
+
+
 def test_fractions_and_constants_are_no_steps() -> None:
     rows = [{"update": i / 100, "steps": 900, "iter": 5 * i} for i in range(1, 10)]
     assert chosen(rows)[0] == "iter"

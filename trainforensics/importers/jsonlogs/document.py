@@ -12,6 +12,7 @@ from typing import Any
 
 from trainforensics import roles
 from trainforensics.importers.base import open_binary
+from trainforensics.importers.header import named_after
 from trainforensics.importers.jsonlogs.repair import repaired
 from trainforensics.importers.rows.axes import is_step_name, says_validation
 from trainforensics.importers.rows.block import flatten
@@ -22,6 +23,9 @@ _TAIL = 1 << 16  # what fails to parse so near the end of a chunk may merely be 
 _DECODER = json.JSONDecoder()
 _BETWEEN = re.compile(r"\}\s*+(?:,\s*+)?\{")
 _RESULTS = frozenset({"train_loss", "val_loss", "grad_norm", "reward", "val_metric", "step_time", "tokens_per_sec"})
+_COUNTED_KEY = re.compile(r"(epoch|step|iter(?:ation)?|round|)[_ -]?(\d+)", re.IGNORECASE)
+_TAG = re.compile(r"tag-(.+?)(?: ?\(\d+\))?\.json")  # as TensorBoard calls what it downloads
+_FEWEST_KEYED = 3  # rows
 _ROW_KEYS = ("history", "logs", "log", "data", "metrics", "rows", "records", "results")
 
 
@@ -39,7 +43,8 @@ def read_document(path: Path, head: bytes, whole: bool) -> Document | None:
         if not whole:
             with open_binary(path) as stream:
                 head = stream.read(_LARGEST)
-        return rows_of(loads(head.decode("utf-8-sig")))
+        value = loads(head.decode("utf-8-sig"))
+        return rows_of(value) or _tuples(value, path.name)
     except (ValueError, OSError, EOFError, RecursionError):
         return None
 
@@ -125,7 +130,7 @@ def rows_of(value: Any) -> Document | None:
             found = rows_of(value[key])
             if found is not None:
                 return Document(found.rows, {**_beside(value, (key,)), **found.beside})
-    return _columns(value) or _histories(value)
+    return _columns(value) or _keyed(value) or _histories(value)
 
 
 def holds_result(row: Mapping[str, Any]) -> bool:
@@ -134,9 +139,9 @@ def holds_result(row: Mapping[str, Any]) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a decoded value is a number, or a text that begins as one."""
+    """Whether a decoded value is a number, or a text that begins as one and as no date."""
     if isinstance(value, str):
-        return bool(re.match(r"\s*[-+]?(?:\d|nan|inf)", value, re.IGNORECASE))
+        return bool(re.match(r"\s*[-+]?(?:\d(?!\d{3}-\d\d)|nan|inf)", value, re.IGNORECASE))
     return isinstance(value, int | float)
 
 
@@ -165,6 +170,27 @@ def _columns(value: Mapping[str, Any]) -> Document | None:
         keys = list(dict.fromkeys(k for column in maps.values() for k in column))
         return Document([{key: column[k] for key, column in maps.items() if k in column} for k in keys])
     return None
+
+
+def _keyed(value: Mapping[str, Any]) -> Document | None:
+    """Rows keyed by what counts them: {"epoch_1": {"loss": ...}, ...}, {"1": {...}, ...}."""
+    found = [(_COUNTED_KEY.fullmatch(key), row) for key, row in value.items() if isinstance(row, Mapping)]
+    rows = [{(key[1] or "epoch").lower(): int(key[2]), **row} for key, row in found if key is not None]
+    if len(rows) < max(_FEWEST_KEYED, len(value) // 2) or not any(map(holds_result, rows)):
+        return None
+    return Document(list(rows), _beside(value, [key for key in value if _COUNTED_KEY.fullmatch(key)]))
+
+
+def _tuples(value: Any, name: str) -> Document | None:
+    """Rows of step and value, or of wall time, step and value as TensorBoard gives them, of a series that the file's
+    name says.
+    """
+    said = named_after(name) or (found[1] if (found := _TAG.search(name)) else "")
+    if not (said and isinstance(value, list) and len(value) >= _FEWEST_KEYED):
+        return None
+    widths = {len(row) if isinstance(row, list) and all(map(is_number, row)) else 0 for row in value}
+    names = {2: ("step", said), 3: ("wall_time", "step", said)}.get(max(widths), ())
+    return Document([dict(zip(names, row, strict=True)) for row in value]) if names and len(widths) == 1 else None
 
 
 def _histories(value: Mapping[str, Any]) -> Document | None:

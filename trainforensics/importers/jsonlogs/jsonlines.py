@@ -103,7 +103,7 @@ def _is_document(block: bytes) -> bool:
     """Whether a file is one JSON document, or objects over several lines, rather than an object a line."""
     text = block.lstrip()
     if text[:1] == b"[":
-        return text[1:].lstrip()[:1] in (b"{", b"]")
+        return text[1:].lstrip()[:1] in (b"{", b"]", b"[")
     if text[:1] != b"{":
         return False
     found = _decode(_first_line(text))
@@ -382,6 +382,9 @@ def _holds_progress(row: Mapping[str, Any]) -> bool:
     """Whether a first row is a row of the log: it names a step, an epoch, a loss, or what a checkpoint measured."""
     keys = flatten(row).keys()
     if any(map(is_checkpoint_name, keys)) and holds_result(row):
+        return True
+    last = {key.rsplit("/", 1)[-1] for key in keys}
+    if any(map(is_step_name, last)) and any(roles.resolve(key).role in _PROGRESS_ROLES for key in last):
         return True
     return any(
         is_step_name(key) or key in {"timestamp", "time"} or roles.resolve(key).role in _PROGRESS_ROLES for key in keys

@@ -20,7 +20,7 @@ _STEPS = (
     ("updates", "update", "up."),
     ("kimg",),  # by which StyleGAN and its kin name their snapshots
     ("tick",),
-    ("batch", "ba", "batches", "minibatch", "mb", "batch_idx", "batch_index"),
+    ("batch", "ba", "batches", "minibatch", "mb", "batch_idx", "batch_index", "batch_id", "batch_num", "batch_no"),
     ("timesteps", "timestep", "env_step", "env_steps", "timesteps_so_far", "timestepssofar", "totalenvinteracts",
      "totalenvsteps"),
     ("episode", "episodes"),

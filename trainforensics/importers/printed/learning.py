@@ -17,14 +17,15 @@ _WORDS = (
     "step", "iter", "epoch", "batch", "update", "s:", "train", "test", "val", "[", "loss", "acc", "ppl", "perplexity",
     "bpb", "bpc", "score", "rew", "norm", "error", "mse", "nll", "entropy", "cost", "episode", "up.", "@", "sec",
     "time", " l=", "it ", "it:", "round", "gen", "tick", "i=", "rate", "iou", "dice", "psnr", "ssim", "bleu", "auc",
-    "map", "f1", "recall", "precision", "ndcg", "mrr", "wer", "cer", "fid", "rmse", "top", "rank-", "memory",
+    "map", "f1", "recall", "precision", "ndcg", "mrr", "wer", "cer", "fid", "rmse", "top", "rank-", "memory", "dist",
+    "lr",
 )  # fmt: skip
 _HINT = re.compile(
-    r"(?:step|iter|ation|epoch|episode|batch|update|\bs|train|test|val|ba|it|\bup\.)s?['\"]?(?:\([a-z]+\))?[\s:=\[(#]{0,6}\d"
-    r"|(?:loss|acc|ppl|perplexity|bp[bc]|score|reward|norm|error|mse|nll|entropy|cost|psnr|ssim|bleu|dice|@\d"
-    r"|\b(?:m?iou|map|f1|top-?\d|rank-\d|auc|recall|precision|ndcg|mrr|wer|cer|fid|rmse)\b)\w*['\"]?[\s:=(\[]{1,6}['\"]?(?:[-+\d.ni]|tensor\()"
+    r"(?:step|iter|ation|epoch|episode|batch|update|\bs|train|test|val|ba|it|\bup\.)s?['\"]?(?:\([a-z]+\))?[\s:=\[(#]{0,12}\d"
+    r"|(?:loss|acc|ppl|perplexity|bp[bc]|score|reward|norm|error|mse|nll|entropy|cost|dist(?:ance)?|psnr|ssim|bleu|dice|@\d"
+    r"|\b(?:m?iou|map|f1|top-?\d|rank-\d|auc|recall|precision|ndcg|mrr|wer|cer|fid|rmse)\b)\w*['\"]?[\s:=(\[]{1,12}['\"]?(?:[-+\d.ni]|(?:tf\.)?tensor\()"
     r"|\b(?:round|gen|generation|tick)\s?[:=]?\s*\d|^\s*\[\d+[\],]|^\s*\d+:?\s+[-+\d.]|[a-z_)]\s?[:=]\s?[-+]?\d.*[a-z_)]\s?[:=]\s?[-+]?\d"
-    r"|\{'[\w/. -]+':\s|\bval/[\w/]+(?:: |=)|\bepoch time: \d|/s(?:ec)?: \d+\.\d"
+    r"|\{'[\w/. -]+':\s|\bval/[\w/]+(?:: |=)|\bepoch time: \d|/s(?:ec)?: \d+\.\d|^\W*lr\s?[:=]\s?[\d.]"
 )
 # What lines of unknown names hold if they are records: "gd step 5 |", "it   20  total", "i=5 ", "| Steps = 100".
 _COUNTS = re.compile(
@@ -56,7 +57,9 @@ class Learner:
         learned = learn(line, header=header, counted=self.known.clock.step is not None)
         bare = COUNTED_RESULT.match(line, prefix_of(line).end)
         if (bare or not header) and not isinstance(learned, int):
-            learned = self._doubtful(line, number, learned, begun=begun)
+            learned = self._doubtful(line, number, learned, header, begun=begun)
+        if isinstance(learned, Shape) and learned.only_rate and not (header or self.lines.repeats(learned, number)):
+            return None  # of the arguments
         if isinstance(learned, Shape) and (learned.setting or (not learned.values and _ASSIGNMENT.match(line))):
             return learned if self._comes_again(learned, number) else None
         return learned
@@ -116,10 +119,10 @@ class Learner:
             return True
         return self.lines.recurs(finer, number) and not self.lines.recurs(shape, number)
 
-    def _doubtful(self, line: str, number: int, learned: Shape | None, *, begun: bool) -> Shape | None:
+    def _doubtful(self, line: str, number: int, learned: Shape | None, header: str, *, begun: bool) -> Shape | None:
         """The shape of a line that is a record only if others like it follow, and their count rises."""
         counted = COUNTED_RESULT.match(line, prefix_of(line).end)
-        lone = self.known.clock.step is not None and NAME_AND_NUMBER.match(line)
+        lone = NAME_AND_NUMBER.match(line, prefix_of(line).end)
         if counted is None and ((learned and learned.counted) or not ("{'" in line or lone or _COUNTS.search(line))):
             return learned
         shape = learn(line, trust=True)
@@ -135,6 +138,8 @@ class Learner:
             of_log = counted["bare"] or said or self.path.suffix in _LOGS  # two columns of numbers may be anything
             found = bool(of_log) and not begun and self.lines.recurs(shape, number, ENOUGH_BARE)
             shape.rename({"loss": said} if said else {})
+        elif counted["behind"]:
+            found = bool(header) and self.lines.recurs(shape, number)
         else:
             told = whole_number(counted["count"]) == self.known.clock.step
             found = told or self._comes_again(shape, number)

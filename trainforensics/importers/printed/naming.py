@@ -46,7 +46,7 @@ MEASURED = re.compile(r"\s?(?:[mµn]?s|secs?|seconds?|min\w*|hours?|[KMGT]i?B|by
 def name_items(line: str, items: Sequence[Item], start: int, header: str, *, trust: bool, counted_result: bool) -> None:
     """Name the numbers of a record that begins at a place. `counted_result`: a count stands before a result's value."""
     if counted_result:
-        _name_count_of_result(items)
+        _name_count_of_result(line, items)
     if trust or "[" in items[0].name:
         _uncover_count(line, items[0])
     _name_glued(line, items)
@@ -121,9 +121,11 @@ def _uncover_count(line: str, first: Item) -> None:
         first.name_start = line.rfind(first.name, 0, first.start)
 
 
-def _name_count_of_result(items: Sequence[Item]) -> None:
-    """Name the numbers of "Train loss 5 0.25" and "5: 0.25"."""
+def _name_count_of_result(line: str, items: Sequence[Item]) -> None:
+    """Name the numbers of "Train loss 5 0.25", "5: 0.25" and "0.25, 5"."""
     count, result = items[:2]
+    if line[result.start : result.end].isdigit():
+        count, result = result, count
     counts = is_count(count.name)
     result.name, result.said = "loss" if counts else count.name or "loss", True
     if not counts:
@@ -235,8 +237,8 @@ def _carry_splits(items: Sequence[Item]) -> None:
     """
     values = [item for item in items if item.name and not is_count(item.name)]
     lead = values[0].name.lower() if values else ""
-    own = " " in lead and says_validation(lead) and not any(TRAIN.search(item.name) for item in values)
-    own = own and not any(lead.endswith(f" {item.name.lower()}") for item in values[1:])
+    own = "/" not in lead and says_validation(lead) and not any(TRAIN.search(item.name) for item in values)
+    own = own and not any(re.search(rf"[\W_]{re.escape(item.name.lower())}$", lead) for item in values[1:])
     seen: set[str] = set()
     held_out, carried = False, ""
     for item in values:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trainforensics.importers.base import Config, Points, Record, Source, naive_times
 from trainforensics.importers.printed.ahead import Ahead
@@ -15,6 +16,7 @@ from trainforensics.importers.printed.bars import GLUED, PLAIN_BAR, Bar, endless
 from trainforensics.importers.printed.clock import Clock
 from trainforensics.importers.printed.dictionaries import Dictionaries
 from trainforensics.importers.printed.happenings import Happenings
+from trainforensics.importers.printed.histories import histories_of
 from trainforensics.importers.printed.known import MOST_FRONT, Known
 from trainforensics.importers.printed.learning import Learner, may_be_record
 from trainforensics.importers.printed.naming import TRAIN
@@ -93,6 +95,8 @@ class Reader:
     _evaluating: bool = False  # under the heading of an evaluation
     _training: bool = False  # under that of the training
     _headed: bool = False  # the log has headings of the training, too
+    _told: bool = False  # the log prints whole curves
+    _in_turn: set[int] = field(default_factory=set)  # the kinds of records of the last row that was counted
 
     def __post_init__(self) -> None:
         self._happenings = Happenings(self.source.label)
@@ -249,8 +253,12 @@ class Reader:
             if not row:
                 self._idle.clear()  # its rows may have been idle before the header
             return row if row != line else ""
-        if (bar := worded_bar(line)) is not None:
+        bar, curves = worded_bar(line), histories_of(line)
+        if bar is not None:
             self._bar(bar)
+        elif curves:
+            self._tell(curves)
+        if bar is not None or curves:
             return ""
         if (said := other_words(line)) != line:
             return said
@@ -281,7 +289,8 @@ class Reader:
         announced = heading(line)
         announced = announced if self.records or not announced else None
         if announced is not None:
-            self._headed |= not announced and self._lines.begin_so(line, number) > 1  # it comes again
+            said = _NUMBERS.split(line, maxsplit=1)[0] or line
+            self._headed |= not announced and self._lines.begin_so(said, number) > 1  # it comes again
             self._evaluating, self._training = announced, self._headed and not announced
         idle = announced is None and not (
             self._header or self._learner.undecided or self._in_summary or len(line) > _LONGEST_IDLE
@@ -301,6 +310,18 @@ class Reader:
         if idle and not self._happenings.found and len(self._idle) < _MOST_UNKNOWN:
             self._idle.add(kind := _NUMBERS.sub("#", line))
             self._unread.note(kind, number, line)
+
+    def _tell(self, curves: Mapping[str, NDArray[np.float64]]) -> None:
+        """Curves that are printed at once, row by row; behind rows of the log they say again what those said."""
+        if self.records and not self._told:
+            return
+        self._told = True
+        rows = len(next(iter(curves.values())))
+        self.clock.row()
+        step, seq = np.arange(1, rows + 1), np.arange(self._seq, self._seq + rows)
+        self._diverged += [Points(name, step, curve, seq) for name, curve in curves.items()]
+        self._seq += rows
+        self.records += rows
 
     def _diverge(self) -> None:
         """The loss was NaN at a step behind the last row: at the next one at the earliest. Each rank may say so."""
@@ -357,6 +378,7 @@ class Reader:
         if shape.counted:
             self._evaluating = shape.validation and (self._evaluating or not shape.values)
             self._training = False
+            self._headed |= not (shape.values or shape.validation) and TRAIN.search(shape.lead) is not None
             goes_on = not shape.values or _GOES_ON.match(self._lines.after(line))
             self._header = (shape.step_name or "epoch") if goes_on else ""
         if step is None:
@@ -421,7 +443,7 @@ class Reader:
                 self.clock.named(shape.step_name)
                 return self.clock.step or 0  # what its rows have instead is decided with the others
             if shape.validation:
-                return self._evaluated_step(shape, count_of(step), total)
+                return self._evaluated_step(shape, count_of(step), total, epoch)
             return self.clock.declared(count_of(step), shape.step_name, epoch, total, piece)
         if shape.bar:
             done = not shape.inner or count_of(groups[shape.inner - 1]) == total
@@ -435,8 +457,10 @@ class Reader:
             return None
         return self._unsaid_step(shape, line)
 
-    def _evaluated_step(self, shape: Shape, count: int, total: int) -> int:
-        """The step of an evaluation that states a count."""
+    def _evaluated_step(self, shape: Shape, count: int, total: int, epoch: int | None) -> int:
+        """The step of an evaluation that states a count; that of all the batches of an epoch is its epoch's."""
+        if epoch is not None and count == total > 0:
+            return self.clock.of_epoch(epoch)
         if shape.batches and total and self.clock.out_of not in {0, total}:
             return self.clock.step or 0
         step = self.clock.evaluated(count, shape.step_name)
@@ -452,7 +476,15 @@ class Reader:
         epoch = self.clock.epoch if self.clock.by_epoch else None
         if epoch is not None and not (shape.training and self._lines.several_an_epoch(shape, line)):
             return self.clock.of_epoch(epoch)
-        return self.clock.row() if shape.training and self.clock.by_row else self.clock.step or 0
+        return self._row_step(shape) if shape.training and self.clock.by_row else self.clock.step or 0
+
+    def _row_step(self, shape: Shape) -> int:
+        """The step of a row of a log that says none: records of several kinds that come in turn are of one row."""
+        if not self._in_turn or id(shape) in self._in_turn:
+            self._in_turn = set()
+            self.clock.row()
+        self._in_turn.add(id(shape))
+        return self.clock.step or 0
 
     def _printed_step(self, shape: Shape) -> int:
         """The step of a printed dictionary: the bar's, else the row's."""

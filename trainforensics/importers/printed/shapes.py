@@ -35,6 +35,7 @@ _EPISODES = frozenset({"episode", "episodes"})
 _EPOCHS_AND_EPISODES = frozenset({"epch", "epoch"})  # beside these "ep" counts episodes
 # What of an epoch is done: "Process 100/3161 ..., epoch 0".
 _OF_DATA = frozenset({"process", "processed", "processing", "progress"})
+_ITERATORS = frozenset({"i", "j", "b", "n"})  # out of a total
 _RANKS = frozenset({"rank", "global_rank", "dp_rank", "worker", "rank_of"})
 _IGNORED = frozenset({"eta", "elapsed", "remaining", "pid", "port", "device", "gpu", "node", "version", "v_num"})
 _HELD_OUT_PHRASES = (" valid on ", "Saving dict for ")
@@ -51,7 +52,7 @@ _CHANGE = re.compile(r"\s*-+>\s*$")  # "improved: 8.1 --> 5.4"
 _EPOCH_MEANS = re.compile(r"(?:.*\|\s*train )?\|\s*epoch\s+\d+\s*\|")  # fairseq's line at the end of an epoch
 _SENTENCE = re.compile(r"['\"]|(?<!\bavg)\.\s|\b(?:from|to|than|by|with|into)$", re.IGNORECASE)
 _METRIC = re.compile(
-    r"loss|objf|reward|score|acc(?:uracy)?(?![a-z])|error|norm|\blr\b|kl\b|entropy"
+    r"loss|objf|reward|score|acc(?:uracy)?(?![a-z])|error|norm|\blr\b|kl\b|entropy|(?<![a-z])dist(?:ance)?(?![a-z])"
     rf"|\b(?:{'|'.join(sorted(roles.LOSS_WORDS))})\b",
     re.IGNORECASE,
 )
@@ -83,19 +84,26 @@ _SETTINGS = re.compile(r"\s*(?:\w+\s*[:=]\s*)?\w*(?:Namespace|Arguments|Args|Con
 _PATH = re.compile(r"\s/\w")
 _QUOTED = re.compile(r"\s*[\"']\w+[\"']\s*:")  # a line of a document: `"score": 0.5`
 # A count between a result and its name, or before a number alone on its line: "Train loss 5 0.25", "5:\t0.25",
-# "epoch 5: 0.25", "500 0.25".
+# "epoch 5: 0.25", "500 0.25"; or behind it, "0.25, 500".
 COUNTED_RESULT = re.compile(
     r"\s*(?:(?:[A-Za-z]+ )*(?:loss|reward|accuracy|error) (?P<count>\d+):? +"
     r"|(?:(?:epoch|step|iter(?:ation)?) )?(?P<bare>\d+):[ \t]+(?=\S+\s*$)|(?P<beside>\d+)[ \t]+(?=\S+\s*$))"
-    r"[-+]?\d+\.\d+(?:e[-+]?\d+)?(?!\S)",
+    r"[-+]?\d+\.\d+(?:e[-+]?\d+)?(?!\S)|\s*[-+]?\d+\.\d+(?:e[-+]?\d+)?,?[ \t]+(?P<behind>\d+)\s*$",
     re.IGNORECASE,
 )
-# An identifier and its value alone on a line: "gen_loss_GAN 2.5".
-NAME_AND_NUMBER = re.compile(r"\s*[A-Za-z]+(?:_[A-Za-z\d]+)+\s+[-+]?\d+\.\d+(?:e[-+]?\d+)?\s*$")
+# An identifier, or the name of a loss, and its value alone on a line: "gen_loss_GAN 2.5", "D loss: 0.5";
+# a loss before others, "loss 0.5 acc 0.75".
+NAME_AND_NUMBER = re.compile(
+    r"\s*(?:[A-Za-z]+(?:_[A-Za-z\d]+)+\s+|(?:[A-Za-z][\w-]* ){1,3}[Ll]oss\s*[:=]\s*)"
+    r"[-+]?(?:\d+\.\d+(?:e[-+]?\d+)?|nan)\s*[:;,.]?\s*$"
+    r"|\s*(?:[A-Za-z]+ )?[Ll]oss[ \t]+[-+]?\d+\.\d+(?:[ \t,]+[A-Za-z]\w*[ \t]+[-+]?\d+\.\d+[a-z%]*)*\s*$"
+)
 _IDENTIFIER = re.compile(r"[a-z]+(?:_[a-z]+)+")  # "train_loss 0.5" needs no mark between
 _LOSS = re.compile(r"\bloss\b", re.IGNORECASE)
 _SPLIT_RESULT = re.compile(
-    r"(?:train|val|valid|validation|eval|test|dev) (?:loss|acc|accuracy|error|ppl)", re.IGNORECASE
+    r"(?:train|val|valid|validation|eval|test|dev|avg|average|mean|total)"
+    r" (?:loss|acc|accuracy|error|ppl|reward|return|score)",
+    re.IGNORECASE,
 )
 _HELD_OUT_RESULT = re.compile(r"(?:val|valid|validation|eval|evaluation|test|dev) \w+", re.IGNORECASE)
 _OF_PERCENT = re.compile(r"\s*%\)?\s*\($")  # "45% (4500/10000)" says how many that are
@@ -224,6 +232,11 @@ class Shape:
         return all(is_score(name) and not TRAIN.search(name) for name in self.names)
 
     @property
+    def only_rate(self) -> bool:
+        """Whether it is a learning rate alone, which may be an argument."""
+        return not self.counted and {roles.resolve(name).role for name in self.names} == {"learning_rate"}
+
+    @property
     def setting(self) -> bool:
         """Whether it may say how much is to be done rather than where the run stands: "steps: 1000", "epochs=5"."""
         name = (self.step_name or self.epoch_name).lower()
@@ -301,12 +314,13 @@ def learn(
         (bar and shape.values)
         or _is_record(shape, line, items, (start, end), bool(header), counted)
         or counted_result
-        or (trust and _may_be_record(shape, line, items, end))
+        or (trust and _may_be_record(shape, line, items, start, end))
     ):
         return None
     trained = any(roles.resolve(name).role in _TRAINED for name in shape.names)
     trained |= not (counted or shape.counted) and any(map(_LOSS.search, shape.names))
-    shape.training = not shape.validation and (trained or (trust and shape.dictionary))
+    lone = trust and NAME_AND_NUMBER.match(line, start) is not None
+    shape.training = not shape.validation and (trained or (trust and shape.dictionary) or (lone and not counted))
     within = shape.epoch and not is_global(shape.step_name)
     shape.held_out = shape.validation or any(map(says_validation, shape.names))
     if shape.validation and _OF_TEST.search(line, 0, _first_value(items)):
@@ -446,7 +460,11 @@ def _part(item: Item, after: Item | None, line: str, dictionary: bool) -> _Part:
     counted = after is not None and after.share and not after.name
     split = last in SPLITS
     if item.share and (
-        not item.name or joined in _OF_DATA or (held_out and trust < _NO_TRUST) or (split and not counted)
+        not item.name
+        or joined in _OF_DATA
+        or joined in _ITERATORS
+        or (held_out and trust < _NO_TRUST)
+        or (split and not counted)
     ):
         return _Part("inner", held_out=held_out or SPLITS.get(last, False))
     if whole and not dictionary and proper and (words[-1] in EPOCHS or (split and counted)):
@@ -567,7 +585,7 @@ def _is_row(line: str, kept: Sequence[Item]) -> bool:
     )
 
 
-def _may_be_record(shape: Shape, line: str, items: Sequence[Item], end: int) -> bool:
+def _may_be_record(shape: Shape, line: str, items: Sequence[Item], start: int, end: int) -> bool:
     """Whether a line is its count and names with numbers, of which one at least has decimals and tells no time or size.
 
     Its names say nothing; lines that follow must. The count leads, unless all numbers are said: "Loss=0.5 | Steps=5".
@@ -575,8 +593,8 @@ def _may_be_record(shape: Shape, line: str, items: Sequence[Item], end: int) -> 
     kept = [item for item in items if not item.skipped]
     values = [item for item in kept if item.kind == "value"]
     said = all(item.said for item in values)
-    if shape.dictionary or NAME_AND_NUMBER.match(line):
-        return any(_METRIC.search(item.name) and "." in line[item.start : item.end] for item in values)
+    if shape.dictionary or NAME_AND_NUMBER.match(line, start):
+        return any(_METRIC.search(item.name) and not line[item.start : item.end].isdigit() for item in values)
     leads = kept[0].kind in {"step", "epoch"} or (kept[0].kind == "inner" and said)
     if not shape.counted or not (leads or all(item.said for item in kept)):
         return False
@@ -610,7 +628,7 @@ def _tells_enough(
         said = first.name.lower().startswith("train") or all(map(TRAIN.match, scores))
         shape.validation = not (said or trained or _OF_BATCHES in line)
         return True
-    alone = found == {"tokens_per_sec"} or first.name == "epoch time"
+    alone = found in ({"tokens_per_sec"}, {"learning_rate"}) or first.name == "epoch time"
     return counted and said and bool(found) and (len(shape.values) >= 2 or alone)
 
 

@@ -159,8 +159,22 @@ class Tables:
     def _row(self, line: str, under_count: bool) -> str | None:
         """What a line is that is neither a ruler nor a metric between bars."""
         cells = _cells(line, len(self._header))
-        if len(cells) == len(self._header) >= _FEWEST and all(_NUMERIC.match(cell) for cell in cells):
-            return _said(self._header, [cell.rstrip(":") for cell in cells])
+        if len(cells) == len(self._header) >= _FEWEST:
+            filled = [cell for cell in cells if cell or "|" not in line]
+            if len(filled) >= _FEWEST and all(_NUMERIC.match(cell) for cell in filled):
+                return _said(self._header, [cell.rstrip(":") for cell in cells])
+            if len(filled) < len(cells) and not any(
+                _NUMERIC.match(cell) for cell in filled
+            ):  # MATLAB: a name in two lines
+                self._header = [f"{first} {second}".strip() for first, second in zip(self._header, cells, strict=True)]
+                return ""
+        if (
+            len(cells) == len(self._header) + 1
+            and cells[0].isdigit()
+            and all(map(_NUMERIC.match, cells))
+            and self._header
+        ):
+            return _said(self._header, cells[1:])  # pandas prints its index before the row
         if not _FEWEST <= len(cells) <= _MOST:
             return self._header_of_words(line)
         if cells[0] == "all" and len(cells) == len(self._classes) and all(map(_NUMERIC.match, cells[1:])):
@@ -189,7 +203,8 @@ class Tables:
         """Names with single blanks or commas between are a header if they begin with what counts and hold a result."""
         if _COUNT_BEGINS.match(line) is None:
             return None
-        cells = [cell for cell in re.split(r"[\s,]+", line.lstrip("# ").rstrip()) if cell]
+        parts = r",\s*" if line.count(",") > 1 else r"[\s,]+"
+        cells = [cell for cell in re.split(parts, line.lstrip("# ").rstrip()) if cell]
         if not (_FEWEST < len(cells) <= _MOST and _is_header(cells)):
             return None
         if not any(roles.resolve(cell).role in _RESULTS or cell.lower() == "loss" for cell in cells):

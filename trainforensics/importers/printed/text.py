@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 _ANSI = re.compile(r"\x1b(?:\[[\d;?]*[A-Za-z]|\][^\x07]*\x07|[()][A-Z0-9])")
 _NUMBERED = re.compile(r"\b(epoch|iteration|iter|step|episode|batch|update) #(\d)", re.IGNORECASE)  # "Epoch #3"
+# "Epoch #  3" and "Iter-100;" at the beginning
+_LED_BY = re.compile(
+    r"^(\s*(?:epoch|iter|iteration|step|episode))(?: # +|-)(\d+)(?=[;:,|\s])", re.IGNORECASE | re.MULTILINE
+)
 _NUMBER_OF = re.compile(  # "Epoch no. = 3", "iteration number: 5"
     r"\b(epoch|iteration|iter|step|episode|batch|update) (?:no\.?|num(?:ber)?\.?|nr\.?)(?=\s?[:=]?\s?\d)", re.IGNORECASE
 )
 _DASHED = re.compile(r"(?<=, )([A-Za-z]\w*) - (?=\d)")  # "1.50it/s, dice_loss - 0.5, iou_score - 0.5]"
 _R_PRINT = re.compile(r'^\[1\] "(.*)"$', re.MULTILINE)
 _ROUND = re.compile(r"^\[(\d+)\]:(?=\s+\w+'s \w+:)", re.MULTILINE)  # LightGBM: "[5]:  valid's l2:0.5"
-_DOTTED = re.compile(r"\b(epoch|step)\.{2,} \((?=\d)", re.IGNORECASE)  # "Epoch... (3/20 | Loss: 0.5)"
+_DOTTED = re.compile(r"\b(epoch|step)\.{2,} (?=\(?\d)", re.IGNORECASE)  # "Epoch... (3/20 | Loss: 0.5)"
 _BOTH = re.compile(r"\bepoch/(iter(?:ation)?|step|batch): (\d+)/(\d+)")  # "epoch/iter: 15/3999"
 _UNDRAWN = re.compile(r"(?<=\d%) +(?=\d+/\d+ \[\d+:\d\d)")  # a bar of which only its numbers are shown
 _GLUED_RANK = re.compile(r"(?<=[^\n\r])(?=\[rank\d+\]:)")
 _DEVICE = re.compile(r", device='\w+(?::\d+)?'(?=[,)])")  # "tensor(2.5, device='cuda:0')"
+_MESSAGE_KEYS = ('"log":', '"message":', '"msg":')
+_MESSAGE = re.compile(r'^\{(?:[^{}]*,\s*)?"(?:log|message|msg)"\s*:\s*"((?:[^"\\]|\\.)+)"[^{}]*\}[ \r]*$', re.MULTILINE)
+_WRAPPED_TIME = re.compile(r'"(?:time|timestamp|asctime|@timestamp)"\s*:\s*"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[^"]*)"')
 _BREAKS = re.compile(r"\r+|\x08+")
 _RECORD_BEGINS = re.compile(
     r"(?<=\S)(?=\{'|\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d|\s+iteration\s+\d+\s*/|\bsteps?[:=]\s*\d"
@@ -35,6 +43,8 @@ _CODE = re.compile(r"[{}\"']|\w\(|^\s|#")
 
 def plain(text: str) -> str:
     """Text without colour codes; the lines of ranks that were written into one are parted by carriage returns."""
+    if text.startswith("{") and any(key in text for key in _MESSAGE_KEYS):
+        text = _MESSAGE.sub(_unwrapped, text)
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     if "\u2014" in text:
@@ -49,17 +59,29 @@ def plain(text: str) -> str:
         text = _R_PRINT.sub(r"\1", text)
     if "'s " in text:
         text = _ROUND.sub(r"[\1] ", text)
-    if ".. (" in text:
-        text = _DOTTED.sub(r"\1 (", text)
+    if ".. " in text:
+        text = _DOTTED.sub(r"\1 ", text)
     if "epoch/" in text:
         text = _BOTH.sub(r"epoch \2, \1 \3", text)
     if ", device='" in text:
         text = _DEVICE.sub("", text)
     if " #" in text:
         text = _NUMBERED.sub(r"\1  \2", text)
+    if " # " in text or any(word in text for word in ("ter-", "poch-", "tep-", "sode-")):
+        text = _LED_BY.sub(r"\1 \2", text)
     if any(word in text for word in (" no", " No", " num", " Num", " nr", " NO", " NUM")):
         text = _NUMBER_OF.sub(r"\1", text)
     return _GLUED_RANK.sub("\r", text) if "[rank" in text else text
+
+
+def _unwrapped(found: re.Match[str]) -> str:
+    """The text that a line of Docker's or of a structured log wraps, behind its time."""
+    try:
+        said = str(json.loads(f'"{found[1]}"')).rstrip("\r\n").replace("\n", " ")
+    except ValueError:
+        return found[0]
+    time = _WRAPPED_TIME.search(found[0])
+    return f"{time[1]} {said}" if time and not said.startswith(("\r", time[1][:10])) else said
 
 
 def pieces(line: str) -> Sequence[str]:

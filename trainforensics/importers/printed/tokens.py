@@ -26,9 +26,9 @@ NUMBER = rf"[-+]?(?:{_NO_NUMBER}|{_DIGITS})"
 COUNT_SUFFIXES = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12}
 _COUNTED = r"(?:epoch|step|iter(?:ation)?|batch|minibatch)(?:s|es)?"  # "1epoch", "101-200batch"
 _UNIT = rf"%|{_COUNTED}|(?:[KMGT]i?B|ms|us|µs|ns|sec|s|min|m|h|d|z|x|it|tok|tokens|[KMGTP]?FLOPS?|[KMG])(?:/[A-Za-z]+)*"
-_WRAPPED = r"(?:torch\.)?tensor|array|(?:np|numpy)\.\w+|(?:jnp\.|jax\.)?(?:Device)?Array"
+_WRAPPED = r"(?:torch\.|tf\.)?[tT]ensor|array|(?:np|numpy)\.\w+|(?:jnp\.|jax\.)?(?:Device)?Array"
 
-_VALUE = rf"(?<![\w.@#])(?<![\w%)]-)(?<!of )(?<!or ){NUMBER}"  # "number of nan iterations"
+_VALUE = rf"(?<![\w.@#])(?<![\w%)]-)(?<!\bof )(?<!\bor ){NUMBER}"  # "number of nan iterations"
 
 # "39 minutes and 2.1 seconds"
 IN_WORDS = r"\d+ (?:day|hour|minute)s?(?:,? (?:and )?[\d.]+ (?:hour|minute|second)s?)+"
@@ -38,7 +38,7 @@ TOKEN = re.compile(
     rf"|{IN_WORDS}|(?:\d+d ?)?(?:\d+h ?\d+m|\d+m ?(?=\d+(?:\.\d+)?s))(?: ?\d+(?:\.\d+)?s)?(?!\w)))"
     r"|(?P<share>(?<![\w./@#-])\d+(?:\s*/\s*| of )\d+(?![\w./]))"
     rf"|(?P<range>(?<![\w.@#/-])\d+-(?P<last>\d+)(?={_COUNTED}\b))"
-    rf"|(?P<wrap>(?<![\w.])(?:{_WRAPPED})\(\s*\[?\s*(?P<inner>{NUMBER})[^()]*\))"
+    rf"|(?P<wrap>(?<![\w.])(?:{_WRAPPED})\(\s*\[?\s*(?P<inner>{NUMBER})[^()]*(?:\(\)[^()]*)?\))"
     rf"|(?P<number>{_VALUE})(?P<unit>[kKMGBT](?![\w/])|(?:{_UNIT})(?![\w]))?(?![\w.]*\w)"
     rf"|(?P<none>(?:(?<=[:=] )|(?<=[:=])){MISSING}\b)"
 )
@@ -52,6 +52,7 @@ _IN_BRACKETS = (
     rf"{_LEVEL}\b[^\]\[]*",
     rf"[^\]\[]*{TIME}[^\]\[]*",
     r"\d\d?[/-]\d\d?[ T][^\]\[]*",
+    r"\d\d?[./-]\d\d?[./-]\d\d(?:\d\d)?[ T|,_-]+\d\d:\d\d[^\]\[]*",  # "03.24.23|09:59:35"
     r"\d\d:\d\d:\d\d[^\]\[]*",
     r"[IWEDC] \d{6} \d\d:\d\d:\d\d[^\]\[]*",  # Tornado, logzero
     rf"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?{_MONTH} [ \d]\d \d\d:\d\d:\d\d \d{{4}}",  # ctime

@@ -174,6 +174,16 @@ _FORMATS = tuple(
         (" ", rf"{_STAMP}\s*(\d+):?\s+({_RESULT})\s+({NUMBER})((?:\s+[A-Za-z][\w/]*[ =:]+{NUMBER}\w*)*)\s*",
          r"iteration \1, \2=\3,\4"),
         ("/", rf"\s*(\d+)/ +(\d+): ((?=\S*\.){NUMBER})\s*", r"iteration \1/\2, loss: \3"),  # makemore
+        (":", rf"\s*((?i:episode) \d+) ?: ((?=\S*\.){NUMBER})\s*", r"\1, reward: \2"),
+        # a pair of the training's and the evaluation's: "loss (train/val): 0.5/0.75", "train/val loss = 0.5 / 0.75"
+        ("/", rf"(.*?)\b(\w+) \((train\w*)/(val\w*|test|dev)\)\s*[:=]\s*({NUMBER})\s*/\s*({NUMBER})(?!\S*\d)(.*)",
+         r"\1\3_\2: \5, \4_\2: \6\7"),
+        ("/", rf"(.*?)\b(train\w*)/(val\w*|test|dev) (\w+)\s*[:=]\s*({NUMBER})\s*/\s*({NUMBER})(?!\S*\d)(.*)",
+         r"\1\2_\4: \5, \3_\4: \6\7"),
+        # print(i, loss) and print(loss) of what is minimised
+        ("grad_fn=", rf"\s*(\d+)[:,]? +tensor\(\[?({NUMBER})[^()]*\)\s*", r"iteration \1, loss: \2"),
+        ("grad_fn=", rf"\s*tensor\(\[?({NUMBER})[^()]*\)\s*", r"loss: \1"),
+        (" tensor(", rf"\s*(\d+)[:,]? +tensor\(\[?({NUMBER})[^()]*\)\s*", r"\1 \2"),
         ("|Iter", r"(.*)\b(Train|Val|Test)\|Epoch(\d+)/\d+\|Iter(\d+)\(\d+/\d+\)\|(.*?)\|?\s*",  # NanoDet
          r"\1\2 epoch: \3, iter: \4, \5"),
         # what TensorFlow and psutil tell of memory
@@ -190,6 +200,7 @@ _FORMATS = tuple(
 )  # fmt: skip
 # Pairs as Python prints them: "('step', 5, 'loss', 0.5)", "OrderedDict([('step', 5), ('loss', 0.5)])".
 _PAIR = rf"\(?'([\w/ .-]+)', ({NUMBER})\)?"
+_LISTED_PAIRS = re.compile(rf"(?:OrderedDict\()?\[{_PAIR}(?:, {_PAIR})*\]\)?")  # among others
 _PAIRS = re.compile(rf"(?:OrderedDict)?[(\[]+{_PAIR}(?:, {_PAIR})+[)\]]*\s*")
 
 
@@ -197,7 +208,8 @@ _PAIRS = re.compile(rf"(?:OrderedDict)?[(\[]+{_PAIR}(?:, {_PAIR})+[)\]]*\s*")
 _ARROW = re.compile(rf"\s*([A-Za-z]\w*) +-> ((?:[A-Za-z][\w ]*={NUMBER}(?: \| |, |\s*$))+)")
 # A number right before the next name, "idx: 0loss: 2.5".
 _GLUED = re.compile(
-    r"(?<=\d)(?=(?:(?:train|val|valid|test|dev)[ _]?)?(?:loss|acc|accuracy|lr|error|reward)\s?[:=])", re.IGNORECASE
+    r"(?<=\d)(?=(?:(?:train|val|valid|test|dev)(?: [a-z]\w{0,4})?[ _]?)?(?:loss|acc|accuracy|lr|error|reward)\s?[:=])",
+    re.IGNORECASE,
 )
 # Pairs go on in a dictionary: "dev | avg_loss: 2.5 | {'rougeL': 7.25}".
 _GOES_ON_INSIDE = re.compile(
@@ -216,6 +228,11 @@ _OF_SET = re.compile(
 )
 # Flower's results of a round, on the server's data: "fit progress: (1, 2.5, {'accuracy': 0.5}, 12.5)".
 _FLOWER = re.compile(rf"fit progress: \((\d+), ({NUMBER}), \{{(.*)\}}, {NUMBER}\)")
+# What an evaluator gave for each part of the data: "{'Train': 0.5, 'Validation': 0.25}".
+_SPLIT_SCORES = re.compile(
+    rf"\s*\{{('(?:{'|'.join(SPLITS)})': {NUMBER}(?:, '(?:{'|'.join(SPLITS)})': {NUMBER})+)\}}\s*", re.IGNORECASE
+)
+_NESTED = re.compile(rf"'([\w-]+)': \{{({_MEMBERS})\}}")  # "{'train': {'loss': 0.5}, 'val': {'loss': 0.75}}"
 _NUMBERS_OF = re.compile(rf"(\w+)=\{{('[\w.-]+': {NUMBER}(?:, '[\w.-]+': {NUMBER})*)\}}(?=\s+\w+=)")
 
 
@@ -245,6 +262,16 @@ def _without_dictionaries(line: str) -> str:
     if "fit progress: (" in line and (found := _FLOWER.search(line)) is not None:
         results = found[3].replace("'", "")
         return f"round {found[1]} | validation | loss: {found[2]}, {results}"
+    if "': {'" in line:
+        line = _NESTED.sub(
+            lambda found: found[2].replace("'", f"'{found[1]}/", 1).replace(", '", f", '{found[1]}/"), line
+        )
+    if "[('" in line:
+        line = _LISTED_PAIRS.sub(
+            lambda found: ", ".join(f"{name}: {value}" for name, value in re.findall(_PAIR, found[0])), line
+        )
+    if "{'" in line and (found := _SPLIT_SCORES.fullmatch(line)) is not None:
+        return re.sub(r"'(\w+)'", r"\1 score", found[1])
     if "={'" in line:
         line = _NUMBERS_OF.sub(lambda found: _named(found[1], found[2]), line)
     if " -> " in line and (found := _ARROW.fullmatch(line)) is not None and found[1].lower() not in SPLITS:

@@ -20,6 +20,8 @@ from trainforensics.importers.rows.times import find_wall_column
 from trainforensics.model import Axis, AxisUnit
 from trainforensics.roles import resolve
 
+# Steps of an environment; of speech and video, where they do not rise, sizes of batches.
+_FRAMES = ("frame", "frames", "num_frames", "n_frames", "total_frames", "env_frames", "frame_idx", "frame_num")
 # Names of step columns in the order of trust. The last path component counts; what leads it must be a neutral folder.
 _STEPS: tuple[tuple[str, ...], ...] = (
     ("global_step", "globalstep", "global_steps", "global_iter", "global_iteration", "total_step", "total_steps",
@@ -27,8 +29,9 @@ _STEPS: tuple[tuple[str, ...], ...] = (
     ("step", "steps", "train_step", "training_step", "train_steps", "current_steps", "current_step", "opt_step",
      "optimizer_step", "optimizer_steps", "step_num", "num_steps", "max_steps"),
     ("total_timesteps", "timesteps", "timestep", "timesteps_total", "num_timesteps", "env_step", "env_steps",
-     "timesteps_so_far", "timestepssofar", "totalenvinteracts"),
-    ("iteration", "iter", "iterations", "iters", "iter_num", "it", "itr", "current_iter", "cur_iter", "iteration_num"),
+     "timesteps_so_far", "timestepssofar", "totalenvinteracts", *_FRAMES),
+    ("iteration", "iter", "iterations", "iters", "iter_num", "it", "itr", "current_iter", "cur_iter", "iteration_num",
+     "num_iters", "numiters", "num_iter", "n_iter"),
     ("num_updates", "n_updates", "nupdates", "num_update"),
     ("updates", "update", "update_step"),  # of fairseq a share of the epoch
     ("batch", "batch_num", "batch_idx", "batches", "minibatch", "ba"),
@@ -284,6 +287,8 @@ def _step_column(block: Block, epoch: str | None) -> str | None:
             rank = len(_STEPS) + 1  # in a folder of unknown meaning: better than nothing
         if rank is None or not _counts(cells) or (epoch is None and _falls(cells)):
             continue
+        if _plain(name).rsplit("/", 1)[-1] in _FRAMES and not _rises(cells):
+            continue
         if _plain(name) in _ROUNDS and (epoch is not None or not _one_row_each(block, name)):
             continue
         cover = np.count_nonzero(cells.state == VALUE) / len(block)
@@ -305,6 +310,12 @@ def _counts(cells: Cells) -> bool:
     if not len(number) or np.any(number != np.floor(number)):
         return False
     return len(number) < 3 or bool(np.any(number != number[0]))
+
+
+def _rises(cells: Cells) -> bool:
+    """Whether numbers never fall, but where a run begins anew."""
+    number = cells.number[cells.state == VALUE]
+    return int(np.count_nonzero(np.diff(number) < 0)) <= len(number) // 10
 
 
 def _counts_evenly(cells: Cells) -> bool:

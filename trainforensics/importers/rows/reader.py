@@ -27,7 +27,9 @@ _RANK_COLUMNS = frozenset(
 _RANK_IN_NAME = re.compile(
     r"(?:^|[/._-])(?:global_?)?(?:rank|worker|process|proc)[-_]?(\d+)(?=$|[/._-])", re.IGNORECASE
 )
-_SPLIT_COLUMNS = frozenset({"mode", "split", "phase", "stage", "type", "kind", "event", "record", "subset", "prefix"})
+_SPLIT_COLUMNS = frozenset(
+    {"mode", "split", "phase", "stage", "type", "kind", "event", "record", "subset", "prefix", "data"}
+)
 _VALIDATION = re.compile(
     r"(val|valid|validation|validate|eval|evaluation|test|dev)([_ /-](iter|epoch|step|batch|end))?"
 )  # "val", "val_epoch"
