@@ -97,6 +97,18 @@ def test_a_start_up_is_no_burst() -> None:
     assert found(values) == ()
 
 
+def queue(rows: int, *, climb: int) -> Floats:
+    """A contrastive loss against a queue that fills within a dozen rows or so, and is learnt from there."""
+    at = np.arange(rows)
+    value = 6.5 + 2.4 * (1 - np.exp(-np.maximum(at - climb, 0) / 4)) - 0.012 * np.maximum(at - climb - 14, 0)
+    return value + 0.03 * np.random.default_rng(2).normal(size=rows)
+
+
+def test_a_climb_from_the_first_row_on_has_no_level_before_it() -> None:
+    assert [event.shape for event in found(queue(210, climb=0)) if event.shape == "burst"] == []
+    assert [event.shape for event in found(queue(210, climb=20))] == ["burst"]
+
+
 def test_a_level_that_falls_after_the_next_burst_has_returned() -> None:
     values = healthy(600)
     values[250:320] += 5 * SIGMA

@@ -146,7 +146,7 @@ def measure(series: Pyramid, candidate: Candidate, limit: int, undo: Callable[[A
         return None
     climb = _climb(course, onset, ground, shortly_before, undo)
     returned = course.returned or _falls_later(values[limit:], scale, climb.before + 0.5 * climb.height)
-    if climb.sudden and returned and first + climb.onset < FIRST_POINTS:  # a start-up has no level to come back to yet
+    if climb.sudden and returned and _is_start(values, first + climb.onset, climb.height):
         return None
     recovery = _recovery(returned, course.calm >= 0, values[first + climb.onset : limit], climb, limit == len(values))
     lost = recovery in ("unrecovered", "diverging")
@@ -179,6 +179,13 @@ def _stands_out(course: Course, ground: Ground, crest: Floats, *, jump: bool) ->
     if height < max((MIN_JUMP if jump else MIN_COMPANION) * ground.noise, MIN_VISIBLE * ground.sigma):
         return False
     return not np.mean(crest > ground.level + 0.5 * height) < MOST
+
+
+def _is_start(values: Floats, onset: int, height: float) -> bool:
+    """Whether a start-up has no level to come back to yet: in its first points, or where each since the first is higher
+    than the one before, by half of the height in all."""
+    before = values[:onset]
+    return onset < FIRST_POINTS or bool(np.diff(before).min() > 0 and before[-1] - before[0] > height / 2)
 
 
 def _onset(course: Course, ground: Ground, scale: int) -> int:

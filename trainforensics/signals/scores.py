@@ -1,25 +1,29 @@
-"""Accuracy while the loss is up: on its own batches, or as evaluated."""
+"""Accuracies beside the loss, or without one: of the training's own batches, and as evaluated."""
 
 from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 
-from trainforensics.signals.curve import Floats
+from trainforensics.signals.curve import Curve, Floats
+from trainforensics.signals.evaluations import validation_curves
 from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.run import Signals
 
 _SCORE = re.compile(r"(^|[^a-z])(acc|accuracy|top[-_]?\d)([^a-z]|$)", re.IGNORECASE)
 FEWEST, MOST = 5, 64  # points of a stretch that tell its score; of those before it
 CLEAR, LARGE = 4.0, 0.1  # standard errors of a difference, and share of the score before
+_SPLIT = frozenset({"train", "training", "epoch", "val", "valid", "validation", "eval", "evaluation", "test", "dev"})
+FEWEST_WRONG = 1e-3  # of all answers: where none is wrong, fewer than a batch or an evaluation can show
 
 
 def accuracy_gains(signals: Signals, first: int, risen: int, last: int) -> bool:
     """Whether every accuracy is better from step `risen` to `last` than before step `first`, by a tenth, beyond its
     noise and at the end of that stretch too: a model gone astray does not get more answers right."""
-    named = (c for c in (*signals.unmapped, *signals.curves("val_metric")) if _SCORE.search(c.name))
+    named = (c for c in (*signals.unmapped, *signals.curves("val_metric")) if is_accuracy(c.name))
     curves = [c.only_finite() for c in named if c.series.rank is None]
     told = []
     for curve in curves:
@@ -28,6 +32,34 @@ def accuracy_gains(signals: Signals, first: int, risen: int, last: int) -> bool:
         if len(since) >= FEWEST:
             told.append(_higher(before, since) and _higher(before, since[-max(FEWEST, len(since) // 4) :]))
     return bool(told) and all(told)
+
+
+def wrong_answers(signals: Signals) -> tuple[Curve, Curve] | None:
+    """Shares of wrong answers, in evaluations and in the training, where no loss is logged: of the first accuracy that
+    both have under one name."""
+    if signals.has("train_loss") or signals.has("val_loss"):
+        return None
+    trained = [c.only_finite() for c in signals.unmapped if is_accuracy(c.name) and c.series.rank is None]
+    for score in validation_curves(signals, "val_metric"):
+        alike = [c for c in trained if len(c) and _words(c.name) == _words(score.name)]
+        if is_accuracy(score.name) and len(score) and alike:
+            own = max(alike, key=lambda c: ("train" in c.name.lower(), len(c)))
+            return _wrong(score), _wrong(own)
+    return None
+
+
+def is_accuracy(name: str) -> bool:
+    """Whether a series is called an accuracy."""
+    return _SCORE.search(name) is not None
+
+
+def _words(name: str) -> frozenset[str]:
+    return frozenset(re.findall(r"[a-z\d]+", name.lower())) - _SPLIT
+
+
+def _wrong(score: Curve) -> Curve:
+    whole = 1.0 if score.value.max() <= 1 else 100.0
+    return replace(score, value=np.maximum(1 - score.value / whole, FEWEST_WRONG), superseded=None)
 
 
 def _higher(before: Floats, since: Floats) -> bool:

@@ -255,3 +255,35 @@ def test_a_perplexity_without_a_loss_is_judged_by_its_logarithm() -> None:
     assert "logarithm of val/perplexity" in found.summary
     assert not findings(make_signals([validation(value, "val_metric", name="val/accuracy")]))
     assert not findings(make_signals([curve, training(70)]))
+
+
+def answers(own: Floats, held_out: Floats, name: str = "Validation-accuracy", whole: float = 1.0) -> Signals:
+    """A log of accuracies alone, one of each an epoch."""
+    trained = make_curve(whole * own, None, name="Train-accuracy", series_id=2)
+    return make_signals([make_curve(whole * held_out, "val_metric", name=name), trained])
+
+
+OWN = 0.72 - 0.44 * np.exp(-np.arange(14) / 4)
+HELD_OUT = np.array([0.22, 0.33, 0.38, 0.40, 0.405, 0.4, 0.39, 0.38, 0.36, 0.35, 0.34, 0.33, 0.313, 0.307])
+
+
+@pytest.mark.parametrize("whole", [1.0, 100.0])
+def test_accuracies_alone_tell_of_overfitting(whole: float) -> None:
+    (found,) = findings(answers(OWN, HELD_OUT, whole=whole))
+    assert found.onset_step in {6, 7}
+    assert found.summary.startswith("wrong answers by Validation-accuracy rose from 0.6 ")
+    assert "while those of the training fell (0.4" in found.summary
+
+
+def test_accuracies_alone_are_no_overfitting_unless_training_gains_and_validation_loses_for_good() -> None:
+    assert not findings(answers(OWN[::-1], HELD_OUT))  # both fall
+    assert not findings(answers(OWN, np.maximum.accumulate(HELD_OUT)))
+    assert not findings(answers(OWN, HELD_OUT[:4].repeat([1, 1, 1, 11]) - 0.0005 * np.arange(14)))  # next to nothing
+    assert not findings(answers(OWN, HELD_OUT, name="Validation-top5"))  # of which training tells nothing
+
+
+@pytest.mark.parametrize("wrong", [0.02, 0.1, 0.4])
+def test_accuracies_of_a_small_set_swing_without_overfitting(wrong: float) -> None:
+    rng = np.random.default_rng(3)
+    flat = 1 - rng.binomial(500, wrong, (200, 14)) / 500
+    assert not any(findings(answers(OWN, held_out)) for held_out in flat)

@@ -440,6 +440,52 @@ LOGS: dict[str, tuple[str, Series]] = {
         "".join(f"Epoch: {i} | avg. tr_loss 2.{i} | avg. tr_acc 0.5 | Throughput: 415.5 images/sec\n" for i in (1, 2)),
         {"avg. tr_loss": [(1, 2.1), (2, 2.2)]},
     ),
+    "evaluations of Trax": (
+        "".join(
+            f"\nStep  {i}500: Ran 500 train steps in 390.03 secs\nStep  {i}500: Evaluation\n"
+            f"Step  {i}500: train                   accuracy |  0.2{i}475900\n"
+            f"Step  {i}500: train                       loss |  {3 - i}.64957333\n"
+            f"Step  {i}500: train         neg_log_perplexity | -{3 - i}.64957333\n"
+            f"Step  {i}500: eval                    accuracy |  0.1{i}130000\n"
+            f"Step  {i}500: eval                        loss |  {4 - i}.69043925\n"
+            f"Step  {i}500: Finished evaluation\n"
+            for i in (1, 2)
+        ),
+        {
+            "train/accuracy": [(1500, 0.214759), (2500, 0.224759)],
+            "train/loss": [(1500, 2.649573), (2500, 1.649573)],
+            "eval/accuracy": [(1500, 0.1113), (2500, 0.1213)],
+            "eval/loss": [(1500, 3.690439), (2500, 2.690439)],
+        },
+    ),
+    "epoch, iteration and letters of YOLACT": (
+        "".join(
+            f"[  {i}]    {i}990 || B: 2.427 | C: 3.506 | M: 6.847 | S: 0.456 | T: 13.23{i} || "
+            f"ETA: 194 days, 23:33:32 || timer: 0.3{i}4\n"
+            for i in (1, 2, 3)
+        ),
+        {
+            "total_loss": [(1990, 13.231), (2990, 13.232), (3990, 13.233)],
+            "M": [(1990, 6.847), (2990, 6.847), (3990, 6.847)],
+            "iter_time": [(1990, 0.314), (2990, 0.324), (3990, 0.334)],
+        },
+    ),
+    "both lines of a step of TFLearn": (
+        "---------------------------------\nRun id: lstm\nTraining samples: 8000\nValidation samples: 2000\n--\n"
+        + "".join(
+            f"Training Step: {250 * i + at}  | total loss: \x1b[1m\x1b[32m0.{9 - i}{at}\x1b[0m\x1b[0m | time: 1.538s\n"
+            f"\x1b[2K| Adam | epoch: 00{i + 1} | loss: 0.{9 - i}{at} - acc: 0.5{i}"
+            f"{f' | val_loss: 0.{8 - i}75 - val_acc: 0.625' * (at == 250)} -- iter: {32 * at:04d}/8000\n"
+            for i in (0, 1)
+            for at in (125, 250)
+        ),
+        {
+            "total loss": [(125, 0.9125), (250, 0.925), (375, 0.8125), (500, 0.825)],
+            "loss": [(125, 0.9125), (250, 0.925), (375, 0.8125), (500, 0.825)],
+            "acc": [(125, 0.5), (250, 0.5), (375, 0.51), (500, 0.51)],
+            "val_loss": [(250, 0.875), (500, 0.775)],
+        },
+    ),
     "Portuguese": (
         "".join(f"Epoch {i}/5, Loss Treino: 2.{i}, Loss Teste: 2.5\n" for i in (1, 2)),
         {"Loss train": [(1, 2.1), (2, 2.2)], "Loss test": [(1, 2.5), (2, 2.5)]},
@@ -489,3 +535,33 @@ def test_a_loss_that_is_only_said_to_be_nan(said: str, tmp_path: Path) -> None:
     assert found.series["lr"].number_steps == [10, 20, 30]
     path.write_text(f"{said}\n", encoding="utf-8")
     assert not read(console, path).series
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "/torch/install/bin/luajit: /torch/install/share/lua/5.1/torch/File.lua:210: write error: wrote 39776036 blocks"
+        " instead of 41251350 at /build/torch7/lib/TH/THDiskFile.c:340",
+        "/torch/install/bin/luajit: cannot open <cv/lm_epoch2.36_1.6875.t7> in mode w  at"
+        " /build/torch7/lib/TH/THDiskFile.c:640",
+    ],
+)
+def test_a_file_of_torch7_that_could_not_be_written(said: str, tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    row = "{}/21150 (epoch 0.567), train_loss = 2.34104304, grad/param norm = 5.3584e-02, time/batch = 0.5148s\n"
+    trace = "stack traceback:\n\t[C]: in function 'write'\n\ttrain.lua:383: in main chunk\n"
+    text = row.format(990) + row.format(1000) + f"saving checkpoint to cv/lm_epoch2.36_1.6875.t7\n{said}\n{trace}"
+    path.write_text(text, encoding="utf-8")
+    failed = [event for event in read(console, path).events if event.kind == "checkpoint-failed"]
+    assert [(event.step, event.text) for event in failed] == [(1000, said)]
+
+
+def test_messages_of_apex_are_of_the_iterations_between_which_they_stand(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    row = (
+        "[  {}]    {} || B: 2.427 | C: 3.506 | M: 6.847 | S: 0.456 | T: 13.235 || ETA: 1 day, 3:33:32 || timer: 0.324\n"
+    )
+    said = "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to {}\n"
+    text = row.format(0, 0) + said.format(32768.0) + row.format(0, 10) + row.format(3, 3780) + said.format(4096.0)
+    path.write_text(text + row.format(3, 3790), encoding="utf-8")
+    assert [event.step for event in read(console, path).events if event.kind == "overflow"] == [1, 3781]

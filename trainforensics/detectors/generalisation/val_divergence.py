@@ -1,9 +1,9 @@
 """Validation loss that rises for good while the training loss goes on falling.
 
 What it detects:
-    A U-shape: the validation loss (where no loss is logged, the logarithm of the perplexity) passes a minimum, then
-    rises steadily and stays up, while the training loss falls on (or has settled low). The onset is the first
-    evaluation of the sustained rise.
+    A U-shape: the validation loss (where no loss is logged, the logarithm of the perplexity, or the wrong answers of an
+    accuracy that training has too) passes a minimum, then rises steadily and stays up, while the training loss falls on
+    (or has settled low). The onset is the first evaluation of the sustained rise.
 
 Why it matters:
     Every step after the minimum makes the model worse on data it has not seen. The best checkpoint lies behind.
@@ -60,11 +60,12 @@ from trainforensics.signals.rises import (
     second_descent,
     sustained_rise,
 )
+from trainforensics.signals.scores import is_accuracy, wrong_answers
 
 META = Meta(
     kind=KINDS["val-divergence"],
     needs=("val_loss|val_metric",),
-    uses=("train_loss", "val_metric"),
+    uses=("train_loss", "val_metric", "*"),
     params=(
         Param("z", 6.0, "rise in standard errors; under 1 in 100 flat curves with white noise reach it (simulated)"),
         Param("trend_p", 0.01, "Mann-Kendall level of the evaluations since the minimum; convention"),
@@ -81,6 +82,7 @@ META = Meta(
         Param("trending_z", 2.0, "standard errors that are enough where the trend itself is beyond doubt (`trend_p`)"),
         Param("never_p", 0.02, "chance that the last evaluations lie above so many of the lowest: noise of any shape"),
         Param("unknown_rise", 1.0, "rise of a few evaluations that needs no fall of the training loss: twice the best"),
+        Param("lost", 0.05, "share of the right answers that is lost for good, where no loss is logged"),
         Param("undone", 0.5, "share of the rise that a later fall must undo for the event to be another kind's"),
     ),
 )
@@ -91,6 +93,9 @@ def detect(signals: Signals, params: Params) -> Outcome:
     """Judge every validation curve; domains speak only where the whole does not."""
     losses = validation_curves(signals) or log_perplexities(signals)
     curves = [curve for curve in losses if len(curve) >= FEWEST]
+    if not losses and (answers := wrong_answers(signals)) is not None:
+        found = _of_answers(*answers, signals, params)
+        return Fired((found,)) if found is not None else Clear()
     if not curves:
         return NotApplicable(f"fewer than {FEWEST} evaluations with a finite validation loss", "evaluate more often")
     train = signals.curve("train_loss")
@@ -105,14 +110,29 @@ def _judge(curve: Curve, train: Curve | None, signals: Signals, params: Params) 
     points = condense(curve)
     few, rise = rise_in_order(points) if len(points) < FEW else None, sustained_rise(points)
     if few is not None and (rise is None or few.trend_p <= params["short_p"]) and _is_large(points, few, train, params):
-        return _finding(curve, points, few, course_between(train, points, few.best, len(points) - 1), signals, params)
+        training = course_between(train, points, few.best, len(points) - 1)
+        return _finding(curve, points, few, training, train, signals, params)
     if rise is None:
         return None
     training = course_between(train, points, rise.best, len(points) - 1)
     if training.way == "rises" or _is_another_shape(curve, points, rise, train, params):
         return None
     sure = _stands_out(points, rise, params) or _beside_memorised(points, rise, training, params)
-    return _finding(curve, points, rise, training, signals, params) if sure else None
+    return _finding(curve, points, rise, training, train, signals, params) if sure else None
+
+
+def _of_answers(wrong: Curve, own: Curve, signals: Signals, params: Params) -> Finding | None:
+    """Judge the wrong answers of an accuracy beside those of the training. They come in whole answers of sets that may
+    be small, so that a part of the right ones must be lost, and nothing weaker than a plain rise is enough."""
+    points = condense(wrong)
+    rise = sustained_rise(points)
+    if rise is None or not _stands_out(points, rise, params):
+        return None
+    training = course_between(own, points, rise.best, len(points) - 1)
+    lost = (rise.level - rise.low) / (1 - rise.low) >= params["lost"]
+    if training.way != "falls" or not lost or _is_another_shape(wrong, points, rise, own, params):
+        return None
+    return _finding(wrong, points, rise, training, own, signals, params)
 
 
 def _is_large(points: Condensed, rise: Rise, train: Curve | None, params: Params) -> bool:
@@ -171,7 +191,13 @@ def _is_another_shape(curve: Curve, points: Condensed, rise: Rise, train: Curve 
 
 
 def _finding(
-    curve: Curve, points: Condensed, rise: Rise, training: Course, signals: Signals, params: Params
+    curve: Curve,
+    points: Condensed,
+    rise: Rise,
+    training: Course,
+    train: Curve | None,
+    signals: Signals,
+    params: Params,
 ) -> Finding:
     best = best_step(curve, points, rise.best)
     first = first_in_order(points, rise)
@@ -181,13 +207,17 @@ def _finding(
     peak = int(points.step[rise.peak])
     top = float(points.smooth[rise.peak])
     undone = (top - rise.level) / (top - rise.low) if top > rise.low else 0.0
-    metric = _worsening_metric(signals, points, rise)
-    latest, train = last_level_steps(points, curve), signals.curve("train_loss")
+    metric = _worsening_metric(signals, curve, points, rise)
+    latest = last_level_steps(points, curve)
     value = float(curve.value[max(0, curve.at(best))])
     lowest = f"step {best}" if rise.low == value else level_steps(curve, points, rise.best)
     dip = f", lowest {value:.4g} at step {best}" if value < rise.low - points.noise else ""
     what = "validation loss" if curve.series.domain is None else f"validation loss on {curve.series.domain}"
-    what = f"the logarithm of {curve.name}" if curve.series.role == "val_metric" else what
+    own = "training loss"
+    if curve.series.role == "val_metric" and is_accuracy(curve.name):
+        what, own = f"wrong answers by {curve.name}", "those of the training"
+    elif curve.series.role == "val_metric":
+        what = f"the logarithm of {curve.name}"
     evidence = [
         Evidence(curve.name, best, rise.low, None, f"lowest level, {median_of(lowest, curve, best)}"),
         Evidence(
@@ -206,7 +236,7 @@ def _finding(
                 last,
                 training.after,
                 training.before,
-                f"training loss {training.text}",
+                f"{own} {training.text}",
             )
         )
     if metric is not None:
@@ -224,7 +254,7 @@ def _finding(
         confidence=_confidence(rise, training, metric is not None),
         scope=Scope(domain=curve.series.domain),
         summary=f"{what} rose from {rise.low:.4g} ({lowest}{dip}) to {rise.level:.4g} ({latest}), onset at {onset}, "
-        + _training_text(training, train is not None),
+        + _training_text(training, own, train is not None),
         evidence=tuple(evidence),
         precursors=_best(curve, best, onset),
     )
@@ -238,17 +268,17 @@ def _best(curve: Curve, best: int, onset: int) -> tuple[Precursor, ...]:
     return (Precursor(curve.name, best, onset - best, text),)
 
 
-def _training_text(training: Course, logged: bool) -> str:
+def _training_text(training: Course, own: str, logged: bool) -> str:
     if not logged:
         return "no training loss is recognised in the log"
     if training.way == "unknown":
         return "training loss not logged over these steps"
     verb = {"falls": "fell", "flat": "stayed", "rises": "rose less"}[training.way]
-    return f"while training loss {verb} ({training.before:.4g} -> {training.after:.4g})"
+    return f"while {own} {verb} ({training.before:.4g} -> {training.after:.4g})"
 
 
-def _worsening_metric(signals: Signals, points: Condensed, rise: Rise) -> Evidence | None:
-    for metric in validation_curves(signals, "val_metric"):
+def _worsening_metric(signals: Signals, curve: Curve, points: Condensed, rise: Rise) -> Evidence | None:
+    for metric in (other for other in validation_curves(signals, "val_metric") if other.series != curve.series):
         course = course_between(oriented(metric), points, rise.best, len(points) - 1)
         if course.way == "rises":
             return Evidence(metric.name, int(points.step[-1]), None, None, f"{metric.name} got worse as well")

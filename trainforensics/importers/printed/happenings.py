@@ -33,12 +33,13 @@ _KINDS = tuple(
     for kind, words, pattern in (
         (
             "checkpoint-failed",
-            "fail/could not/unable/error/corrupt/incomplete/truncated/no space/quota",
+            "fail/could not/unable/error/corrupt/incomplete/truncated/no space/quota/cannot open",
             r"(?i)(?:fail(?!safe)\w*|could not|unable|error)\b.{0,40}\b(?:sav|writ)\w+\b"
             r".{0,40}(?:checkpoint|ckpt|model|state)"
             r"|(?:checkpoint|ckpt)\w*\b.{0,60}\b(?:fail(?!safe)\w*|corrupt\w*|incomplete|truncated)"
             r"|(?:sav|writ)ing\b.{0,60}\bfailed"
-            r"|no space left on device|disk quota exceeded|PytorchStreamWriter failed",
+            r"|no space left on device|disk quota exceeded|PytorchStreamWriter failed"
+            r"|\bwrite error: wrote \d+ \w+ instead of \d+|cannot open <.*> in mode +w\b",  # Torch7's of its disk files
         ),
         (
             "overflow",
@@ -135,7 +136,7 @@ _STEMS = (
     "hardware", "corruption", "unexpected", "node", "died", "connection", "contact", "sig", "preempt", "limit",
     "cancelled", "exit", "train", "finish", "error", "exception", "interrupt", "fatal", "critical", "assert", "warn",
     "requires_grad", "nan", "finite", "no space", "quota", "traceback", "thermal", "throttl", "slowdown", "overheat",
-    "reproducible", "remap", "retirement", "lost", "reset", "found inf", "newly init",
+    "reproducible", "remap", "retirement", "lost", "reset", "found inf", "newly init", "cannot open",
 )  # fmt: skip
 _STEP = re.compile(
     r"(?:.*?@\s?(\d+)\s+(?:updates|steps|iterations)\b"

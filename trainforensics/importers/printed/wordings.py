@@ -157,6 +157,12 @@ _FORMATS = tuple(
         ("G ", r"\s*(\d+)/\d+\s+[\d.]+G" + 4 * _CELL + r"\s+\d+\s+\d+" + 7 * _CELL + r"\s*",
          r"epoch \1: box_loss=\2, obj_loss=\3, cls_loss=\4, total_loss=\5, val/precision=\6, val/recall=\7,"
          r" val/mAP50=\8, val/mAP50-95=\9, val/box_loss=\g<10>, val/obj_loss=\g<11>, val/cls_loss=\g<12>"),
+        ("Step ", rf"\s*Step\s+(\d+): (train|eval)\s+(\w+) \|\s+({NUMBER})", r"step \1, \2/\3: \4"),  # Trax
+        # YOLACT: epoch, iteration, losses by their first letters, of which T is the total
+        (" || ", rf"\s*\[\s*(\d+)\]\s+(\d+) \|\| (.*) \| T: ({NUMBER}) \|\| ETA: .* \|\| timer: ({NUMBER})",
+         r"epoch \1, iter \2, \3, total_loss: \4, iter_time: \5"),
+        # TFLearn's second line of a step, under "Training Step: 650  | total loss: 0.5 | time: 0.3s"
+        (" -- iter: ", r"\s*\| \w+ \| epoch: 0*(\d+) \| (.*) -- iter: \d+/\d+", r"epoch \1, \2"),
         ("s/epoch", rf"\s*({NUMBER}) ?s/epoch", r"epoch time: \1"),
         (", ", rf"(.*?\b(?i:epoch|step|iter(?:ation)?)), (\d+), ({NUMBER})(?:, ({NUMBER}(?:, {NUMBER})*))?",
          r"\1 \2, loss: \3, others: [\4]"),  # without names
