@@ -248,3 +248,16 @@ def test_a_fall_over_decades_that_training_shares_is_none() -> None:
     value = fall(n, 0.005)
     value[75:] -= 0.8
     assert len(findings(make_signals([validation(value), still]))) == 1
+
+
+@pytest.mark.parametrize(("gain", "told"), [(0.0, True), (0.05, False)])
+def test_a_step_of_both_losses_while_no_score_moves_is_another_measure(gain: float, told: bool) -> None:
+    rng = np.random.default_rng(2)
+    value = 0.67 + 0.4 * np.exp(-np.arange(60) / 5) + 0.004 * rng.normal(size=60)
+    train = 0.9 + 0.01 * rng.normal(size=60 * EVERY)
+    iou = 0.83 - 0.2 * np.exp(-np.arange(60) / 5) + 0.002 * rng.normal(size=60)
+    value[39:] *= 0.2
+    train[39 * EVERY :] *= 0.3
+    iou[39:] += gain
+    curves = [validation(value), score(iou, "val/iou"), make_curve(train, "train_loss")]
+    assert [f.onset_step for f in findings(make_signals(curves))] == [40 * EVERY] * told

@@ -2,11 +2,11 @@
 
 What it detects:
     One step in the validation loss (or, where no loss is logged, a validation metric), up or down, that is done between
-    two neighbouring evaluations, stays, and has no counterpart in the training loss. Or single evaluations that stand
-    far above: one or two above all others, one twice as far as any other, or three and more above calm ones; that are
-    worse than the first one of the run in a loss and a score; a last one that lies apart in two series; a score that is
-    lost for once. Or quantised or averaged weights that evaluate far worse, after training, than those that were
-    trained.
+    two neighbouring evaluations, stays, and has no counterpart in the training loss; or one that training takes as
+    well while no score moves, as where the loss itself is changed. Or single evaluations that stand far above: one or
+    two above all others, one twice as far as any other, or three and more above calm ones; that are worse than the
+    first one of the run in a loss and a score; a last one that lies apart in two series; a score that is lost for once.
+    Or quantised or averaged weights that evaluate far worse, after training, than those that were trained.
 
 Why it matters:
     Models do not change like that; evaluations do. A new evaluation set, tokeniser, prompt or preprocessing makes
@@ -32,6 +32,7 @@ Parameters:
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -75,6 +76,7 @@ META = Meta(
         ),
         Param("z_large", 4.0, "such a step in units of noise and unrest: still a third above the largest other move"),
         Param("size", 0.02, "step against the level; smaller ones do not change a decision"),
+        Param("z_otherwise", 10.0, "noise widths of a step that training may take as well, where no score moves"),
         Param("begun", 0.25, "of a step for the better: what was learnt before it; else learning begins there"),
         Param("lone", 2.0, "times the next highest evaluation above its neighbours; tails do not leave such gaps"),
         Param("lone_size", 1.5, "height of a lone evaluation against the level; smaller ones may be a noisy set"),
@@ -93,6 +95,7 @@ META = Meta(
         Param("apart", 2.5, "standard errors between the two steps; 1 in 160 equal ones lie so far apart by chance"),
     ),
 )
+SIDE, STILL = 5, 0.02  # evaluations of a score on each side of a step; share of its range that is no move
 ALIKE = 0.5  # of the logarithm of the step
 FEWEST = 3  # evaluations: the last one out of line with two before it, in two series
 KEPT = 0.4  # of a setback, after three evaluations more
@@ -107,14 +110,15 @@ def detect(signals: Signals, params: Params) -> Outcome:
     if not curves:
         return NotApplicable(f"fewer than {FEWEST} evaluations", "evaluate more often")
     train = signals.curve("train_loss")
-    found = [f for c in curves if (f := _step(c, train, params) or lone(signals, c, train, params)) is not None]
+    told = (_step(signals, c, train, params) or lone(signals, c, train, params) for c in curves)
+    found = [finding for finding in told if finding is not None]
     whole = [f for f in found if f.scope.domain is None]
     if whole:
         return Fired((max(whole, key=lambda finding: finding.confidence),))
     return Fired(tuple(found)) if found else Clear()
 
 
-def _step(curve: Curve, train: Curve | None, params: Params) -> Finding | None:
+def _step(signals: Signals, curve: Curve, train: Curve | None, params: Params) -> Finding | None:
     points = condense(curve, MAX_JUMP_POINTS)
     jump = level_jump(points)
     if jump is None or not _stands_out(curve, points, jump, params):
@@ -122,9 +126,12 @@ def _step(curve: Curve, train: Curve | None, params: Params) -> Finding | None:
         jump = set_back(points, params["gap"]) if error else None
         if jump is None or jump.relative < params["size"] or jump.z < params["z"] or not _kept(points, jump):
             return None
+    move = _training_move(train, points, jump)
+    if jump.z >= params["z_otherwise"] and (score := _unmoved_score(signals, points, jump)) is not None:
+        found = _finding(curve, points, jump, move)
+        return replace(found, summary=f"{found.summary}; {score.name} did not move: the loss is measured otherwise")
     if _falls_alike(train, points, jump):
         return None
-    move = _training_move(train, points, jump)
     if move is not None:
         change = jump.after - jump.before if curve.series.role == "val_loss" else 0.0
         along = move[0] if change > 0 else abs(move[0])  # training that gets better does not make evaluation worse
@@ -135,6 +142,20 @@ def _step(curve: Curve, train: Curve | None, params: Params) -> Finding | None:
         if change and abs(change - move[0]) < params["apart"] * move[1]:
             return None  # training is too noisy to say that it did not take the same step
     return _finding(curve, points, jump, move)
+
+
+def _unmoved_score(signals: Signals, points: Condensed, jump: Jump) -> Curve | None:
+    """A score at rest over a step of the loss, as all others are: the model is the same. None where none is known."""
+    last, onset = points.step[jump.at - 1], points.step[jump.at]
+    scores = [c for c in validation_curves(signals, "val_metric") if higher_is_better(c)]
+    for score in scores:
+        before, since = score.value[score.step <= last][-SIDE:], score.value[score.step >= onset][:SIDE]
+        if min(len(before), len(since)) < SIDE:
+            return None
+        noise = max(point_noise(before), point_noise(since), STILL * float(np.ptp(score.value)))
+        if abs(float(np.median(since) - np.median(before))) > noise:
+            return None
+    return scores[0] if scores else None
 
 
 def _stands_out(curve: Curve, points: Condensed, jump: Jump, params: Params) -> bool:
