@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from reading import Read, read
 from trainforensics.importers import console
 from trainforensics.importers.base import NULL, VALUE, Points, Source
 from trainforensics.importers.printed.reader import Reader
+from trainforensics.importers.printed.shapes import Shape, learn
 
 SHAPES = ("step {} loss {} lr 0.001", "[INFO] iter: {}/300 | loss: {} | lr: 0.001", "step: {}, lr: 0.001, loss={}")
 
@@ -177,3 +179,33 @@ def test_a_step_that_begins_anew_with_each_epoch_goes_on_under_a_bar_of_the_trai
         for count, (epoch, step) in enumerate(rows, 1)
     )
     assert read_text(tmp_path, text).series["Loss"].step.tolist() == list(range(40))
+
+
+NUMBERS = st.sampled_from(
+    ["0", "12", "0.5", "-1.25e-05", "1e+20", "nan", "inf", "1,024", "5K", "None", "3/40", "12.5%"]
+)
+MARKS = st.sampled_from([": ", "=", " ", ":", "\t", " | ", "[", " ("])
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(["loss", "lr", "acc", "x", "e", "Ns", "", "k", "t-"]), MARKS, NUMBERS, NUMBERS)),
+    st.sampled_from([" ", ", ", " | ", "  ", " - ", ") ", "] "]),
+)
+def test_a_kind_of_record_takes_the_line_it_was_learned_from_and_its_like(
+    items: list[tuple[str, str, str, str]], between: str
+) -> None:
+    line = between.join(["step 5", "loss: 0.5", *(f"{name}{mark}{first}" for name, mark, first, _ in items)])
+    shape = learn(line)
+    if not isinstance(shape, Shape):
+        return
+    assert shape.pattern.match(line)
+    wider = re.sub(r"(?<=[ \t:=])(\d+)\.(\d+)", r"1\1.\g<2>5", line)
+    assert shape.pattern.match(wider)
+
+
+def test_a_terminal_s_title_hides_no_lines(tmp_path: Path) -> None:
+    title = "\x1b]0;train\x1b\\"
+    rows = [f"{title}step {step} loss 0.5" for step in range(10)]
+    text = "\n".join([*rows, "\x1b]" * 300_000, "the end\x07"])
+    assert read_text(tmp_path, text).series["loss"].step.tolist() == list(range(10))
