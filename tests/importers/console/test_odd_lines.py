@@ -156,7 +156,7 @@ def test_a_line_of_great_length_costs_no_record(odd: str, tmp_path: Path) -> Non
 
 
 def test_a_table_without_an_end_that_no_step_precedes_is_read(tmp_path: Path) -> None:
-    table = "| ep_rew_mean | 2.5 |\n| loss | 0.5 |"
+    table = "| ep_rew_mean | 2.5 |\n| total_timesteps | 17920 |"
     assert read_text(tmp_path, table).series["ep_rew_mean"].value.tolist() == [2.5]
 
 
