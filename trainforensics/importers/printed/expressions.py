@@ -38,7 +38,8 @@ def expression(
         slots.append((*prefix.time, f"({TIME})"))
     if prefix.rank:
         slots.append((*prefix.rank, r"(\d+)"))
-    parts, at = [], 0
+    parts: list[str] = []
+    at = 0
     for begin, stop, slot in sorted([*slots, (start, start, "")]):
         text = line[at:begin]
         parts += [_in_prefix(text) if begin <= start else _in_record(text, behind=bool(parts and parts[-1])), slot]
