@@ -112,3 +112,10 @@ def test_a_total_that_stands_skips_nothing() -> None:
 )
 def test_distances_of_whole_growth_intervals(first: list[int], cadence: int, found: bool) -> None:
     assert at_growth(np.array(first), cadence) is found
+
+
+def test_halvings_beyond_the_range_of_doubles_are_counted() -> None:
+    scale = loss_scale(make_signals({"loss_scale": np.repeat([2.0**900, 2.0**-900, 2.0**-901, 2.0**-902], 500)}))
+    assert scale is not None
+    assert scale.decay is not None
+    assert np.isfinite(scale.decay.halvings)

@@ -22,7 +22,7 @@ from trainforensics.importers.rows.reader import RowReader
 FORMAT = "markdown"
 SUFFIXES = (".md", ".markdown")
 
-_RULER = re.compile(r"\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)+\|?\s*")
+_RULER = re.compile(r"\s*+\|?\s*+:?-++:?\s*+(?:\|\s*+:?-++:?\s*+)+\|?\s*")
 _NOTHING = frozenset({"No log", "-", "N/A"})  # "No log": the Trainer evaluated before it logged a loss
 _RESULTS = frozenset({"train_loss", "val_loss"})
 _FEWEST_ROWS, _FEWEST_RECORDS = 2, 3

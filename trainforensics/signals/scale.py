@@ -158,7 +158,7 @@ def _loss_scale(signals: Signals) -> LossScale | None:
 
 def _from_curve(signals: Signals, curve: Curve) -> LossScale:
     change = np.flatnonzero(np.diff(curve.value) != 0) + 1
-    doublings = np.log2(curve.value[change] / curve.value[change - 1])
+    doublings = np.diff(np.log2(curve.value))[change - 1]
     lives = np.append(0, np.flatnonzero(np.diff(curve.segment)) + 1)
     lives = np.union1d(lives, change[doublings >= RESET_DOUBLINGS])
     down = doublings < 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from reading import Read, read
 from trainforensics.importers import console
 from trainforensics.importers.base import NULL, VALUE, Points, Source
 from trainforensics.importers.printed.reader import Reader
+from trainforensics.importers.printed.shapes import Shape, learn
 
 SHAPES = ("step {} loss {} lr 0.001", "[INFO] iter: {}/300 | loss: {} | lr: 0.001", "step: {}, lr: 0.001, loss={}")
 
@@ -125,3 +127,85 @@ def test_no_line_costs_another_record(odd: list[str], glued: bool, good: str, se
         for pair in zip(part.step.tolist(), part.value.tolist(), strict=True)
     }
     assert points >= set(records)
+
+
+def test_a_line_that_ends_unlike_its_kind_is_told_from_it_at_once(tmp_path: Path) -> None:
+    """Numbers with blanks alone between them are parted in one way only, not in all ways to share their digits."""
+    columns = "     {0}/99     5.74G    0.0585  0.004941         0   0.06344         2       640  0.000779    0.1667 "
+    columns += "0.0001678 1.899e-05    0.1308   0.01111         0"
+    glued = columns.format(20) + "Epoch: [2][10/60]\tTime  0.005 ( 0.059)\tData  0.004\tLoss 5.6603e-01 (6.2331e-01)"
+    last = "Epoch: [3][10/60]\tTime  0.005 ( 0.059)\tData  0.004\tLoss 2.5 (6.2331e-01)"
+    found = read_text(tmp_path, "\n".join([glued, *(columns.format(step) for step in range(21, 30)), last]))
+    assert 2.5 in {value for points in found.series.values() for value in points.value.tolist()}
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "-" * 300_000,
+        "step 1 " + "a=1, " * 60_000,
+        "step 1 " + "| 1 " * 60_000,
+        "\t" * 160 + "x)" + " \t" * 80 + "5%|# | 1/20 [00:01<00:09, 3.0it/s]",
+        "{'x': " + "9" * 12_000 + "}",
+    ],
+    ids=["ruler", "pairs", "bars", "blanks", "digits"],
+)
+def test_a_line_of_great_length_costs_no_record(odd: str, tmp_path: Path) -> None:
+    text = "\n".join([*(f"step {step} loss 0.5" for step in range(10)), odd, "step 10 loss 0.5"])
+    assert read_text(tmp_path, text).series["loss"].step.tolist() == list(range(11))
+
+
+def test_a_table_without_an_end_that_no_step_precedes_is_read(tmp_path: Path) -> None:
+    table = "| ep_rew_mean | 2.5 |\n| total_timesteps | 17920 |"
+    assert read_text(tmp_path, table).series["ep_rew_mean"].value.tolist() == [2.5]
+
+
+def test_what_is_beyond_the_kinds_of_records_that_are_learned_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainforensics.importers.printed.reader._MOST_SHAPES", 3)
+    lines = [f"step {step} {name} loss: 0.5" for step, name in enumerate("abcde")]
+    found = read_text(tmp_path, "\n".join(lines))
+    assert [warning.message for warning in found.warnings] == [
+        "2 lines were not read: the log holds too many kinds of records before them"
+    ]
+
+
+def test_a_step_that_begins_anew_with_each_epoch_goes_on_under_a_bar_of_the_training(tmp_path: Path) -> None:
+    rows = [(epoch, step) for epoch in range(1, 6) for step in range(8)]
+    text = "\n".join(
+        f"Epoch {epoch}, Step {step}, Loss: {2 - count / 64:.4f}: {100 * count // 40:3d}%|# | {count}/40"
+        " [00:02<02:20,  1.01it/s]"
+        for count, (epoch, step) in enumerate(rows, 1)
+    )
+    assert read_text(tmp_path, text).series["Loss"].step.tolist() == list(range(40))
+
+
+NUMBERS = st.sampled_from(
+    ["0", "12", "0.5", "-1.25e-05", "1e+20", "nan", "inf", "1,024", "5K", "None", "3/40", "12.5%"]
+)
+MARKS = st.sampled_from([": ", "=", " ", ":", "\t", " | ", "[", " ("])
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(["loss", "lr", "acc", "x", "e", "Ns", "", "k", "t-"]), MARKS, NUMBERS, NUMBERS)),
+    st.sampled_from([" ", ", ", " | ", "  ", " - ", ") ", "] "]),
+)
+def test_a_kind_of_record_takes_the_line_it_was_learned_from_and_its_like(
+    items: list[tuple[str, str, str, str]], between: str
+) -> None:
+    line = between.join(["step 5", "loss: 0.5", *(f"{name}{mark}{first}" for name, mark, first, _ in items)])
+    shape = learn(line)
+    if not isinstance(shape, Shape):
+        return
+    assert shape.pattern.match(line)
+    wider = re.sub(r"(?<=[ \t:=])(\d+)\.(\d+)", r"1\1.\g<2>5", line)
+    assert shape.pattern.match(wider)
+
+
+def test_a_terminal_s_title_hides_no_lines(tmp_path: Path) -> None:
+    title = "\x1b]0;train\x1b\\"
+    rows = [f"{title}step {step} loss 0.5" for step in range(10)]
+    text = "\n".join([*rows, "\x1b]" * 300_000, "the end\x07"])
+    assert read_text(tmp_path, text).series["loss"].step.tolist() == list(range(10))

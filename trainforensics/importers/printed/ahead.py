@@ -31,7 +31,7 @@ class Ahead:
 
     def after(self, number: int) -> str:
         """The line behind the one of a number."""
-        return next(self._from(number + 1), "")
+        return next(iter(self._from(number + 1, 1)), "")
 
     def begin_so(self, lead: str, number: int) -> int:
         """How many lines from the one of a number on begin with a text."""
@@ -105,8 +105,9 @@ class Ahead:
         fine = [pair[0] for pair in pairs]
         return fine == sorted(set(fine)) and len(fine) > _APART * len({pair[1] for pair in pairs})
 
-    def _from(self, number: int, tried: int = TRIED) -> Iterator[str]:
-        return islice(self.lines, number - self.first, number - self.first + tried)
+    def _from(self, number: int, tried: int = TRIED) -> Sequence[str]:
+        at = max(0, number - self.first)
+        return self.lines[at : at + tried]
 
     def _matches(self, shape: Shape, number: int, tried: int = TRIED) -> Iterator[re.Match[str]]:
         for line in self._from(number, tried):

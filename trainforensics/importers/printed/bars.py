@@ -11,7 +11,7 @@ from trainforensics.importers.printed.wordings import other_words
 from trainforensics.importers.rows.axes import says_validation
 
 # A bare bar of steps, for speed.
-PLAIN_BAR = re.compile(r"\s*\d{1,3}%\|[^|]*\|\s*(\d+)/(\d+)\s*\[[\d:<, ?.]*(?:it/s|s/it)\]\s*$")
+PLAIN_BAR = re.compile(r"\s*+\d{1,3}%\|[^|]*\|\s*(\d+)/(\d+)\s*\[[\d:<, ?.]*(?:it/s|s/it)\]\s*$")
 _TAIL = re.compile(
     r"\|[^|]*\|\s*(?P<n>\d+(?:\.\d+)?[kMG]?)/(?P<total>\d+(?:\.\d+)?[kMG]?)\s*"
     r"\[(?:(?P<elapsed>\d+(?::\d\d){1,2})(?=<))?(?:[\d:?.<, dayshm]*)(?![A-Za-z]*/)"
@@ -20,7 +20,7 @@ _TAIL = re.compile(
 )
 # A word in brackets belongs to it: "Epoch 1/30 [train]:", "(valid: 9 ):".
 _DESCRIPTION = re.compile(
-    r"(?:^|[\])}]|\s{2,})(?P<text>(?:\[[^\W\d][\w /]*\]|\([^\W\d][\w :]*\)|[^\])}{]){0,120}?)\s*\d{1,3}$"
+    r"(?:^\s*+|[\])}]|(?<!\s)\s{2,}+)(?P<text>(?:\[[^\W\d][\w /]*\]|\([^\W\d][\w :]*\)|[^\])}{]){0,120}?)\s*+\d{1,3}$"
 )
 _STEP_UNITS = re.compile(
     r"(?:\?|[\d.]+)?\s*(?:(?:it|steps?|batch(?:es)?|ba|iter|b|updates?|epochs?)/s|s/(?:it|steps?|batch(?:es)?|ba|iter|b|updates?|epochs?))$"

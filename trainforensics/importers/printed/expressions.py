@@ -11,12 +11,19 @@ from trainforensics.importers.printed.tokens import IN_WORDS, MISSING, NUMBER, T
 # Looser than a number, for speed: whatever else matches is found out when it is converted.
 _CHARACTERS = r"-+\d.#eEnaNAiIfFtTyYokKMGBQSD"
 _NUMBER = {True: rf"([{_CHARACTERS},]+(?:\(s?[in]\w+\))?)", False: rf"([{_CHARACTERS}]+)"}
+# The same where a blank or a mark of no number follows, so that what it took is never taken otherwise: with many
+# numbers a line that fails at its end would else be tried in every way to part its digits.
+_WHOLE = {True: rf"([{_CHARACTERS},]++(?:\(s?[in]\w+\))?)", False: rf"([{_CHARACTERS}]++)"}
+_GOES_ON = {True: re.compile(rf"\s*[{_CHARACTERS},(]"), False: re.compile(rf"\s*[{_CHARACTERS}]")}
+_FREE = rf"\d+\s*+(?:/|of\b)\s*+\d+[\w%/]*|{NUMBER}[\w%/]*|None"
+_FREE_GOES_ON = re.compile(r"\s*[\w%/.,(]")
+_COLUMN = re.compile(r"\s+[-+]?\.?\d")  # another number behind blanks
 _MISSING = re.compile(MISSING)
 # What may stand in a number's place: nothing or a word, at the end of the line a word.
 _WORD = r"[^\s\d,;|=:]{0,20}"
 _SHARE = r"(\d+)(?:\s*/\s*|\s+of\s+)(\d+)"
 _BLANKS_OR_DIGITS = re.compile(r"(\d+(?:[.,:]\d+)*|\s+)")
-_ANY = {"time": TIME, "duration": rf"(?:{IN_WORDS}|(?:\d+ days?,? )?[\d:.]+(?:[dhms](?: ?[\d.]+[hms])*)?)"}
+_ANY = {"time": f"(?>{TIME})", "duration": rf"(?:{IN_WORDS}|(?:\d+ days?,? )?[\d:.]+(?:[dhms](?: ?[\d.]+[hms])*)?)"}
 
 
 def expression(
@@ -31,24 +38,29 @@ def expression(
         slots.append((*prefix.time, f"({TIME})"))
     if prefix.rank:
         slots.append((*prefix.rank, r"(\d+)"))
-    parts, at = [], 0
+    parts: list[str] = []
+    at = 0
     for begin, stop, slot in sorted([*slots, (start, start, "")]):
-        parts += [(_in_prefix if begin <= start else _in_record)(line[at:begin]), slot]
+        text = line[at:begin]
+        parts += [_in_prefix(text) if begin <= start else _in_record(text, behind=bool(parts and parts[-1])), slot]
         at = stop
-    return re.compile("".join([*parts, _in_record(line[at:end]), r"\s*$" if whole else ""]))
+    tail = _in_record(line[at:end], behind=bool(parts[-1]), before=False)
+    return re.compile("".join([*parts, tail, r"\s*$" if whole else ""]))
 
 
 def with_words(pattern: re.Pattern[str]) -> re.Pattern[str]:
     """An expression that also takes words for numbers: "step 5 loss diverged"."""
     loose = pattern.pattern
-    for number in _NUMBER.values():
+    for number in (*_NUMBER.values(), *_WHOLE.values()):
         loose = loose.replace(number, f"({number[1:-1]}(?=[\\s,;|)\\]}}]|$)|{_WORD})")
     end = rf"{_WORD})\s*$"
     return re.compile(f"{loose.removesuffix(end)}{end.replace('{0,', '{1,')}" if loose.endswith(end) else loose)
 
 
 def _slot(line: str, item: Item) -> str:
-    number = _NUMBER[_may_hold_commas(line, item)]
+    commas = _may_hold_commas(line, item)
+    ends = _COLUMN.match(line, item.end) or not _GOES_ON[commas].match(line, item.end)
+    number = (_WHOLE if ends else _NUMBER)[commas]
     missing = _MISSING.fullmatch(line, item.start, item.end)
     return _SHARE if item.share else f"({MISSING}|{number[1:-1]})" if missing else number
 
@@ -60,20 +72,27 @@ def _may_hold_commas(line: str, item: Item) -> bool:
 
 def _in_prefix(text: str) -> str:
     return "".join(
-        r"\s*" if piece.isspace() else r"[\d.,:]+" if piece[:1].isdigit() else re.escape(piece)
+        r"\s*+" if piece.isspace() else r"[\d.,:]+" if piece[:1].isdigit() else re.escape(piece)
         for piece in _BLANKS_OR_DIGITS.split(text)
     )
 
 
-def _in_record(text: str) -> str:
-    """Digits that belong to a name ("top5") stay; numbers that stand alone are free."""
+def _in_record(text: str, *, behind: bool, before: bool = True) -> str:
+    """Digits that belong to a name ("top5") stay; numbers that stand alone are free.
+
+    `behind`, `before`: a number stands before the text, and behind it.
+    """
     parts, at = [], 0
     for token in TOKEN.finditer(text):
-        free = _ANY.get(token.lastgroup or "", rf"(?:{NUMBER}[\w%/]*|None|[\d/ of]+)")
-        parts += [_literal(text[at : token.start()]), free]
+        free = _ANY.get(token.lastgroup or "")
+        if free is None:
+            ends = _COLUMN.match(text, token.end()) or not _FREE_GOES_ON.match(text, token.end())
+            free = f"(?>{_FREE})" if ends else f"(?:{_FREE})"
+        parts += [_literal(text[at : token.start()], apart=behind or at > 0), free]
         at = token.end()
-    return "".join([*parts, _literal(text[at:])])
+    return "".join([*parts, _literal(text[at:], apart=before and (behind or at > 0))])
 
 
-def _literal(text: str) -> str:
-    return r"\s*".join(re.escape(piece) for piece in re.split(r"\s+", text))
+def _literal(text: str, *, apart: bool) -> str:
+    """Text between numbers; `apart`: nothing but its blanks tells them apart."""
+    return r"\s++" if apart and text.isspace() else r"\s*+".join(re.escape(piece) for piece in re.split(r"\s+", text))

@@ -11,6 +11,7 @@ from trainforensics.importers.printed.shapes import Shape, learn
 from trainforensics.importers.printed.tokens import whole_number
 from trainforensics.importers.printed.wordings import in_english
 
+_MOST_SHAPES = 400
 _FINISHED = 0.95  # of a bar that begins again: the next epoch
 
 
@@ -95,7 +96,7 @@ class Progress:
         for shape in shapes:
             if (found := shape.pattern.match(postfix)) is not None:
                 return shape, found.groups(), False
-        learned = learn(postfix, bar=True)
+        learned = learn(postfix, bar=True) if len(shapes) < _MOST_SHAPES else None
         found = learned.pattern.match(postfix) if isinstance(learned, Shape) else None
         if not isinstance(learned, Shape) or found is None:
             return None
@@ -104,7 +105,9 @@ class Progress:
         return learned, found.groups(), True
 
     def step_of(self, bar: Bar, shape: Shape, groups: tuple[str | None, ...]) -> int:
-        """The step of a bar's numbers: the one that they declare, else the one that the bar counts."""
+        """The step of a bar's numbers: the one that they declare, which may begin anew with an epoch that the bar says;
+        else the one that the bar counts.
+        """
         if shape.step:
             self.clock.named(shape.step_name)
         if bar.epoch is not None:
@@ -115,7 +118,7 @@ class Progress:
             return counted
         declared = groups[shape.step - 1] or ""
         if "e" not in declared:  # else rounded: tqdm shows three digits
-            self._ahead = counted - whole_number(declared)
+            self._ahead = counted - self.clock.declared(whole_number(declared), shape.step_name, bar.epoch)
         self.clock.step = counted - self._ahead
         return self.clock.step
 

@@ -44,6 +44,7 @@ _SKIPS = re.compile(r"\bWARN(?:ING)?\b.{0,120}\bskip(?:s|ped|ping)?\b.{0,20}\b(?
 _CONTINUED = re.compile(r"Continuing training from global step (\d+)")
 _LONGEST_IDLE = 400
 _MOST_UNKNOWN = 20_000
+_MOST_SHAPES = 1_000  # each costs milliseconds to learn, and no trainer prints so many kinds of records
 _MOST_REWORDED = 8  # times in a row that a line is read as another one that is no shorter
 _NUMBERS = re.compile(r"\d+")
 _PERCENT = re.compile(r"\d{1,3}$")
@@ -53,7 +54,7 @@ _DIVERGED = re.compile(
 )
 _REPEATED = re.compile(r"best iteration is:\s*$", re.IGNORECASE)  # and LightGBM prints its row once more
 # What ends with a number before a word, "the error is: 0.5 Epoch [2/5]".
-_NUMBER_ENDS = re.compile(r"[:=]\s*[-+]?\d+\.?\d*(?:e[-+]?\d+)?\s?%?\s+(?=[A-Z\[])")
+_NUMBER_ENDS = re.compile(r"[:=]\s*[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?\s?%?\s+(?=[A-Z\[])")
 _BOX_RULER = re.compile(r"\s*[-=]{10,}\s*$")
 
 
@@ -130,10 +131,7 @@ class Reader:
                 if self._idle and self._is_idle(whole):
                     continue
                 for piece in pieces(whole):
-                    try:
-                        self._line(piece, number)
-                    except (ArithmeticError, LookupError, ValueError) as error:  # no line stops the others
-                        self._unread.fails(number, error)
+                    self._piece(piece, number)
                 alert = self._happenings.waits or self._repeated  # the next record must not be taken without thought
         yield from self._flush()
 
@@ -150,7 +148,7 @@ class Reader:
     def end(self) -> Iterator[Record]:
         """What only the end of the log decides."""
         self._catch_up(-1)
-        self._line(self._tables.end(), self._stated)
+        self._piece(self._tables.end(), self._stated)
         self._events += self._happenings.end(self.clock.step)
         yield from self._flush()
         if self.clock.axis is not None:
@@ -182,6 +180,12 @@ class Reader:
             self._header = shape.step_name if _GOES_ON.match(self._lines.after(number)) else ""
             if abs(step := whole_number(shape.rows[-1][shape.step - 1])) < LARGEST_COUNT:
                 self.clock.declared(step, shape.step_name)
+
+    def _piece(self, piece: str, number: int) -> None:
+        try:
+            self._line(piece, number)
+        except (ArithmeticError, LookupError, RecursionError, ValueError, re.error) as error:  # none stops the others
+            self._unread.fails(number, error)
 
     def _line(self, line: str, number: int) -> None:
         reworded = 0
@@ -219,13 +223,17 @@ class Reader:
             self._evaluating = False
             return line
         known = next((shape for shape in self._known.recent if shape.pattern.match(line)), None)
+        said = under_evaluation(line)
+        if known is None and any(shape.validation and shape.pattern.match(said) for shape in self._known.recent):
+            return said
+        if known is None and (len(self._known.every) >= _MOST_SHAPES or not (self._header or may_be_record(said))):
+            return line
         as_it_is = known or learn(line, counted=True)
         if isinstance(as_it_is, Shape) and (not as_it_is.values or as_it_is.validation or as_it_is.counted):
             return line
         if known is not None and known.training and not (self._headed and not any(map(TRAIN.search, known.names))):
             self._evaluating = False
             return line
-        said = under_evaluation(line)
         return said if isinstance(learn(said, counted=True), Shape) else line
 
     def _bar_line(self, line: str, bar: Bar, number: int) -> None:
@@ -341,6 +349,9 @@ class Reader:
             return None
         skeleton = (_NUMBERS.sub("#", line[:160]), self._header, self.clock.step is None)
         if not (self._header or may_be_record(line)) or skeleton in self._unknown:
+            return None
+        if len(self._known.every) >= _MOST_SHAPES:
+            self._unread.of_too_many(number)
             return None
         learned = self._learner.shape_of(line, number, self._header, begun=self.records > 0)
         if isinstance(learned, int) and 0 < learned < len(line):

@@ -13,7 +13,7 @@ from trainforensics.importers.printed.tokens import NUMBER, TIME, prefix_of
 _METRIC = re.compile(
     rf"\|\s+(?=[^|]*[^\W\d])([^|\s](?:[^|]*[^|\s])?)\s*\|\s+({NUMBER})\s*\|$"
 )  # "|    ep_rew_mean      | 1.86     |"
-_PAIRED_RULER = re.compile(r"(.*?)-{3,}\s{2,}-{3,}\s*$")  # of two columns without bars, name and number
+_PAIRED_RULER = re.compile(r"(?<!-)-{3,}+\s{2,}+-{3,}+\s*$")  # of two columns without bars, name and number
 _PAIR = re.compile(rf"([A-Za-z]\S*(?: \S+)*)\s{{2,}}({NUMBER})\s*$")
 _HEADING = re.compile(r"\|\s+([\w-]+/)\s*\|\s*\|$")  # "| rollout/            |          |"
 _RULER = re.compile(r"[\s|+:=-]*-{2}[\s|+:=-]*$|[\s\u2500-\u257f]+$")
@@ -146,8 +146,8 @@ class Tables:
     def _in_pairs(self, line: str) -> bool:
         """Whether a table of names and numbers begins with this line, or goes on with it."""
         if self._pairs is None:
-            ruler = _PAIRED_RULER.match(line)
-            self._pairs = ruler.end(1) if ruler else None
+            ruler = _PAIRED_RULER.search(line)
+            self._pairs = ruler.start() if ruler else None
             return ruler is not None
         found = _PAIR.match(line[self._pairs :])
         if found is None:

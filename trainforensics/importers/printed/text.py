@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_ANSI = re.compile(r"\x1b(?:\[[\d;?]*[A-Za-z]|\][^\x07]*\x07|[()][A-Z0-9])")
+_ANSI = re.compile(r"\x1b(?:\[[\d;?]*[A-Za-z]|\][^\x07\x1b\n]*+(?:\x07|\x1b\\)|[()][A-Z0-9])")
 _NUMBERED = re.compile(r"\b(epoch|iteration|iter|step|episode|batch|update) #(\d)", re.IGNORECASE)  # "Epoch #3"
 # "Epoch #  3" and "Iter-100;" at the beginning
 _LED_BY = re.compile(

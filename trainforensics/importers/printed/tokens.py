@@ -18,7 +18,7 @@ _NO_YEAR = (
     r"(?:(?<![\d/])\d{2}/\d{2}(?:/\d{4}|/\d{2})?|(?<=\b[IWEF])\d{4}) \d{2}:\d{2}:\d{2}(?:[.,]\d+)?"  # or last; glog
 )
 TIME = rf"(?:{_ISO}|{_SYSLOG}|{_NO_YEAR})"
-_DIGITS = r"\d+(?:,\d{3})*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?"
+_DIGITS = r"\d+(?:,\d{3})*(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?"
 _NO_NUMBER = r"1\.#(?:[QS]NAN|IND|INF)0*|(?i:nan|inf(?:inity)?)(?:\((?:ind|snan)\))?"
 MISSING = r"(?:[Nn]one|null|NULL|undefined|N/?A|n/a)"
 NUMBER = rf"[-+]?(?:{_NO_NUMBER}|{_DIGITS})"

@@ -24,12 +24,19 @@ class Unread:
     _failed: int = 0
     _first_failed: tuple[int, str] = (0, "")
     _kinds: dict[str, tuple[int, str]] = field(default_factory=dict)  # the first of each: its number and text
+    _beyond: int = 0  # after too many kinds of records
+    _first_beyond: int = 0
     _counts: dict[str, int] = field(default_factory=dict)
 
     def fails(self, line: int, error: Exception) -> None:
         """Reading a line ended with an error."""
         self._first_failed = self._first_failed if self._failed else (line, str(error))
         self._failed += 1
+
+    def of_too_many(self, line: int) -> None:
+        """A line may be a record, of one kind more than are learned."""
+        self._first_beyond = self._first_beyond or line
+        self._beyond += 1
 
     def note(self, kind: str, line: int, text: str) -> None:
         """A line said nothing."""
@@ -50,6 +57,9 @@ class Unread:
             line, error = self._first_failed
             lines = "one line" if self._failed == 1 else f"{self._failed} lines"
             yield ReadWarning("bad-line", f"line {line}", f"{lines} could not be read, beginning here: {error}")
+        if self._beyond:
+            message = f"{self._beyond} lines were not read: the log holds too many kinds of records before them"
+            yield ReadWarning("unread-lines", f"line {self._first_beyond}", message)
         many = {kind: count for kind, count in self._counts.items() if count >= _MANY}
         if many:
             line, text = self._kinds[max(many, key=many.__getitem__)]

@@ -242,8 +242,13 @@ _NESTED = re.compile(rf"'([\w-]+)': \{{({_MEMBERS})\}}")  # "{'train': {'loss': 
 _NUMBERS_OF = re.compile(rf"(\w+)=\{{('[\w.-]+': {NUMBER}(?:, '[\w.-]+': {NUMBER})*)\}}(?=\s+\w+=)")
 
 
+_LONGEST = 4_000
+
+
 def other_words(line: str) -> str:
-    """The line as most programs would have said it; itself, if that is how it is said."""
+    """The line as most programs would have said it; itself, if that is how it is said or if it is very long."""
+    if len(line) > _LONGEST:
+        return line
     if not line.isascii() or _LATIN.search(line) is not None:
         line = in_english(line)
     for mark, pattern, said in _FORMATS:
