@@ -440,3 +440,10 @@ def test_losses_of_one_run_without_a_known_one() -> None:
 )
 def test_names_of_trainers_for_policies_world_models_and_features(name: str, role: str | None) -> None:
     assert resolve(name).role == role
+
+
+def test_the_only_loss_of_a_log_is_its_loss_whatever_part_it_is_elsewhere() -> None:
+    found = resolve_all(["train/lr", "train/box_loss", "val/box_loss"])
+    assert (found["train/box_loss"].role, found["val/box_loss"].role) == ("train_loss", "val_loss")
+    beside = resolve_all(["train/box_loss", "loss", "val/box_loss"])
+    assert (beside["loss"].role, beside["train/box_loss"].role) == ("train_loss", None)

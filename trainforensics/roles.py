@@ -206,9 +206,11 @@ def resolve_all(
         unmapped = [name for name in free if decided[name] == RoleMatch()]
         summands = _summands(unmapped)
         decided |= summands
-        ways = (_plainest_loss, _gans_generator, _critics_loss, _perplexity)
+        ways = (_plainest_loss, _gans_generator, _critics_loss, _perplexity, _only_part)
         standing_in = [] if summands else next((names for way in ways if (names := way(unmapped))), [])
         decided |= {name: RoleMatch("train_loss", weak=True) for name in standing_in}
+        if standing_in == (part := _only_part(unmapped)):
+            decided |= {name: RoleMatch("val_loss", weak=True) for name in _evaluated_as(part, unmapped)}
         evaluated = [name for name, match in decided.items() if match.role in {"val_loss", "val_metric"}]
         if not (summands or standing_in or any(map(_tells_split, evaluated))):
             decided |= _bare_pair(unmapped)
@@ -257,6 +259,23 @@ def _plainest_loss(names: Iterable[str]) -> list[str]:
             further = [word for word in words if word not in LOSS_WORDS | _table().neutral]
             ranked.append((("loss" not in words, len(further)), name))
     return [min(ranked, key=lambda item: item[0])[1]] if ranked else []
+
+
+def _said(name: _Name) -> set[str]:
+    return {token.word for token in name.tokens}
+
+
+def _only_part(names: Iterable[str]) -> list[str]:
+    """The one name of training that speaks of a loss, whichever part it is of a larger one elsewhere; none, or one."""
+    spoken = [name for name in names if not (cut := _set_aside(_cut(name))).val and LOSS_WORDS & _said(cut)]
+    return spoken if len(spoken) == 1 else []
+
+
+def _evaluated_as(part: list[str], names: Iterable[str]) -> list[str]:
+    """The names of evaluation that say what the only part of the training says."""
+    own = [_said(_set_aside(_cut(name))) - _table().neutral for name in part]
+    cuts = ((name, _set_aside(_cut(name))) for name in names)
+    return [name for name, cut in cuts if cut.val and _said(cut) - _table().neutral in own]
 
 
 def _summands(names: Iterable[str]) -> dict[str, RoleMatch]:

@@ -29,3 +29,11 @@ def test_nothing_is_taken_in_by_kinds_that_explain_nothing() -> None:
 def test_a_loss_that_became_a_constant_has_not_diverged() -> None:
     (merged,) = merge((finding("divergence", 870), finding("loss-zero", 870)), slack=4)
     assert merged.kind == "loss-zero"
+
+
+def test_rises_that_come_back_in_every_cycle_are_the_cycle() -> None:
+    rises = tuple(finding("gradual-rise", at, "recovered") for at in (100, 200, 300))
+    (kept,) = merge((finding("periodic-data-order", 100), *rises), slack=4)
+    assert kept.kind == "periodic-data-order"
+    assert len(merge((finding("periodic-data-order", 100), *rises[:2]), slack=4)) == 3
+    assert len(merge(rises, slack=4)) == 3

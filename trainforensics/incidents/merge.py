@@ -16,10 +16,12 @@ ABSORBS: dict[str, frozenset[str]] = {
     "loss-zero": frozenset({"divergence", "gradual-rise"}),
 }
 
+CYCLES = 3  # rises that make a habit
+
 
 def merge(findings: Sequence[Finding], slack: int) -> tuple[Finding, ...]:
     """The findings without those that another one explains within `slack` steps; their evidence moves to it."""
-    kept = list(findings)
+    kept = _without_cycles(findings)
     for explaining in findings:
         taken = [f for f in kept if _same_observation(explaining, f, slack)]
         if not taken or explaining not in kept:
@@ -28,6 +30,13 @@ def merge(findings: Sequence[Finding], slack: int) -> tuple[Finding, ...]:
         rows = tuple(row for f in taken for row in f.evidence if row not in explaining.evidence)
         kept[kept.index(explaining)] = replace(explaining, evidence=explaining.evidence + rows)
     return tuple(kept)
+
+
+def _without_cycles(findings: Sequence[Finding]) -> list[Finding]:
+    """Without the rises that come back time and again where the level is known to swing by a period: told once."""
+    rises = [f for f in findings if f.kind == "gradual-rise" and f.recovery == "recovered"]
+    periodic = any(f.kind == "periodic-data-order" for f in findings)
+    return [f for f in findings if f not in rises] if periodic and len(rises) >= CYCLES else list(findings)
 
 
 def _same_observation(explaining: Finding, other: Finding, slack: int) -> bool:

@@ -181,3 +181,13 @@ def test_what_is_said_of_the_weights_in_brackets_names_their_evaluation(tmp_path
     ends = "Final (pre-EMA): val_loss=3.3117 val_bpb=1.2823\nFinal (post-EMA): val_loss=4.1097 val_bpb=1.5913\n"
     expected: Series = {"Final_pre-EMA/val_loss": [(505, 3.3117)], "Final_post-EMA/val_loss": [(505, 4.1097)]}
     assert_series(read_text(tmp_path, rows + ends), expected)
+
+
+def test_a_host_before_the_time_leaves_the_epoch_to_the_record(tmp_path: Path) -> None:
+    """As ESPnet writes: batches count anew in every epoch."""
+    lead = "[tts01] 2026-09-30 22:03:{t:02d},626 (trainer:762) INFO: "
+    row = lead + "{e}epoch:train:{a}-{b}batch: iter_time=1.6e-04, loss={v}\n"
+    at = [(e, n) for e in (1, 2) for n in range(3)]
+    text = "".join(row.format(t=20 * e + n, e=e, a=20 * n + 1, b=20 * n + 20, v=3 - e / 2 - n / 10) for e, n in at)
+    steps = read_text(tmp_path, text).series["loss"].number_steps
+    assert steps == sorted(set(steps))

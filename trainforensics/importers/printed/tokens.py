@@ -63,6 +63,8 @@ _IN_BRACKETS = (
     r"(?:global[_ ])?rank[_ :]*\d+[^\]\[]*",
     r"(?:default|gpu[_ :]*|cuda:)\d+",
     r"\d+(?=\]:)|\d+,\d+",
+    # host, before the time
+    r"(?!\s*(?:step|iter|epoch|batch|train|val|test))[A-Za-z][\w.-]*(?=\]\s+\d{4}-\d\d-\d\d[ T])",
     # host and rank, or module, line and rank
     r"(?!\s*(?:global_)?(?:step|iter|epoch|batch))[\w.-]*[a-z][\w.-]*:\d+(?:/\d+)?(?:, rank=\d+)?",
 )
