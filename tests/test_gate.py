@@ -8,7 +8,15 @@ from results import full_incident, make_incident, make_run
 from trainforensics.config import Settings
 from trainforensics.errors import EXIT_OK, EXIT_POLICY, EXIT_UNDECIDED, UsageError
 from trainforensics.gate import Decision, Policy, judge
-from trainforensics.model import DetectorError, Incident, NotJudged, ReadWarning, RunResult, SeriesSummary, SourceSummary
+from trainforensics.model import (
+    DetectorError,
+    Incident,
+    NotJudged,
+    ReadWarning,
+    RunResult,
+    SeriesSummary,
+    SourceSummary,
+)
 
 FAILED = DetectorError("plateau", "ValueError: x")
 
