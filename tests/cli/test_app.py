@@ -113,6 +113,16 @@ def test_runs_of_an_earlier_call_are_kept_and_not_printed(run: Run, logs: Path, 
     assert "zebra" in (tmp_path / "out" / "result.json").read_text()
 
 
+def test_the_sample_table_of_the_readme_is_what_analyze_prints(run: Run, tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    sample = [line.split() for line in (root / "README.md").read_text().splitlines() if line.startswith(" runs/")]
+    logs = [root / "fixtures" / row[0] for row in sample]
+    printed = run("analyze", *logs, "--out", tmp_path / "out", "--no-plots", "--no-progress")[1].splitlines()
+    rows = {name: cells for name, *cells in (line.split() for line in printed if " unstable " in line)}
+    assert sample
+    assert {row[0].removeprefix("runs/"): row[1:] for row in sample} == rows
+
+
 def test_analyze_quietly_and_into_files(run: Run, logs: Path, tmp_path: Path) -> None:
     target = tmp_path / "whole.json"
     code, out, err = run("analyze", logs, "-o", tmp_path / "out", "--no-plots", "--quiet", "--write", f"json={target}")
