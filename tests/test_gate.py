@@ -1,12 +1,22 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from results import full_incident, make_incident, make_run
 
 from trainforensics.config import Settings
 from trainforensics.errors import EXIT_OK, EXIT_POLICY, EXIT_UNDECIDED, UsageError
 from trainforensics.gate import Decision, Policy, judge
-from trainforensics.model import DetectorError, NotJudged, RunResult, SeriesSummary
+from trainforensics.model import (
+    DetectorError,
+    Incident,
+    NotJudged,
+    ReadWarning,
+    RunResult,
+    SeriesSummary,
+    SourceSummary,
+)
 
 FAILED = DetectorError("plateau", "ValueError: x")
 
@@ -130,3 +140,24 @@ def test_an_effect_counts_when_its_root_is_left_out() -> None:
 def test_a_broken_or_circular_chain_hides_nothing(cause: str) -> None:
     lost = make_incident("divergence", severity="critical", id="lost", caused_by=cause)
     assert decide(make_run(lost)).exit_code == EXIT_POLICY
+
+
+def damaged(kind: str, *incidents: Incident) -> RunResult:
+    lost = ReadWarning(kind, "byte 6000", "the file is cut off")
+    return replace(make_run(*incidents), sources=(SourceSummary("a.json", "jsonl", 10, (lost,)),))
+
+
+@pytest.mark.parametrize("kind", ["damaged-file", "corrupt", "damaged-archive", "importer-error"])
+def test_a_damaged_file_is_named_and_forbids_a_pass(kind: str) -> None:
+    decision = decide(damaged(kind))
+    assert decision.exit_code == EXIT_UNDECIDED
+    assert "a.json" in decision.blind[0].reason
+    assert len(decision.blind) == 1
+
+
+def test_an_unfinished_last_line_is_a_log_still_being_written() -> None:
+    assert decide(damaged("torn-line")).exit_code == EXIT_OK
+
+
+def test_what_damage_took_does_not_undo_a_violation() -> None:
+    assert decide(damaged("damaged-file", make_incident("divergence"))).exit_code == EXIT_POLICY

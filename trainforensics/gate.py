@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from trainforensics import registry, roles
 from trainforensics.config import Settings
 from trainforensics.errors import EXIT_OK, EXIT_POLICY, EXIT_UNDECIDED, UsageError
+from trainforensics.importers.base import DAMAGE
 from trainforensics.kinds import KINDS, SEVERITIES, Severity, severity_rank
 from trainforensics.model import Incident, RunResult, Skipped
 
@@ -74,13 +75,15 @@ def judge(results: Sequence[RunResult], policy: Policy, settings: Settings, unre
     `unread`: what may hold a run and could not be looked at, and paths given by name that hold none.
     """
     blind = [Blind(entry.path, entry.reason) for entry in unread]
-    blind += [reason for result in results for reason in _blind(result, policy, settings)]
+    violations: list[Violation] = []
+    for result in results:
+        found = [Violation(result.run, incident) for incident in _unacceptable(result, policy, settings)]
+        blind += _blind(result, policy, settings)
+        blind += [] if found else _damaged(result)  # what is lost cannot undo a violation, but may hide one
+        violations += found
     if not results:
         blind.append(Blind("", "there is no run to judge"))
-    violations = tuple(
-        Violation(result.run, incident) for result in results for incident in _unacceptable(result, policy, settings)
-    )
-    return Decision(violations, tuple(blind))
+    return Decision(tuple(violations), tuple(blind))
 
 
 def _unacceptable(result: RunResult, policy: Policy, settings: Settings) -> Iterator[Incident]:
@@ -125,6 +128,15 @@ def _blind(result: RunResult, policy: Policy, settings: Settings) -> Iterator[Bl
         reason = _not_judged(result, name) if name in KINDS else _not_logged(result, name)
         if reason:
             yield Blind(result.run, f"required {name}: {reason}")
+
+
+def _damaged(result: RunResult) -> Iterator[Blind]:
+    """Files whose damaged part nobody could read: an incident may lie in it."""
+    for source in result.sources:
+        lost = [warning for warning in source.warnings if warning.kind in DAMAGE - {"importer-error"}]
+        if lost:
+            more = f"; and {len(lost) - 1} more such place(s)" if len(lost) > 1 else ""
+            yield Blind(result.run, f"{source.path} is damaged ({lost[0].where}): {lost[0].message}{more}")
 
 
 def _has_loss(result: RunResult) -> bool:

@@ -101,6 +101,28 @@ def test_analyze(run: Run, logs: Path, tmp_path: Path) -> None:
     assert str(tmp_path / "out" / "a" / "report.md") in out
 
 
+@pytest.mark.parametrize("form", ["markdown", "json", "junit", "postmortem", "sarif"])
+def test_runs_of_an_earlier_call_are_kept_and_not_printed(run: Run, logs: Path, tmp_path: Path, form: str) -> None:
+    write_jsonl(tmp_path / "zebra" / "metrics.jsonl", [{"step": i, "loss": "NaN"} for i in range(300)])
+    common = ("-o", tmp_path / "out", "--no-plots", "--format", form)
+    assert "zebra" in run("analyze", tmp_path / "zebra", *common)[1]
+    target = tmp_path / f"written.{form}"
+    printed = run("analyze", logs, *common, "--write", f"{form}={target}")[1]
+    assert printed
+    assert "zebra" not in printed + target.read_text()
+    assert "zebra" in (tmp_path / "out" / "result.json").read_text()
+
+
+def test_the_sample_table_of_the_readme_is_what_analyze_prints(run: Run, tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    sample = [line.split() for line in (root / "README.md").read_text().splitlines() if line.startswith(" runs/")]
+    logs = [root / "fixtures" / row[0] for row in sample]
+    printed = run("analyze", *logs, "--out", tmp_path / "out", "--no-plots", "--no-progress")[1].splitlines()
+    rows = {name: cells for name, *cells in (line.split() for line in printed if " unstable " in line)}
+    assert sample
+    assert {row[0].removeprefix("runs/"): row[1:] for row in sample} == rows
+
+
 def test_analyze_quietly_and_into_files(run: Run, logs: Path, tmp_path: Path) -> None:
     target = tmp_path / "whole.json"
     code, out, err = run("analyze", logs, "-o", tmp_path / "out", "--no-plots", "--quiet", "--write", f"json={target}")

@@ -116,3 +116,13 @@ def test_a_logged_rate_that_differs_is_no_same_configuration() -> None:
     assert "same configuration" not in found.summary
     assert "logged settings differ: learning_rate (B is 3000 times A)" in found.summary
     assert "same configuration" in compare(run(1e-3, 1), run(1e-3, 2)).summary
+
+
+@pytest.mark.parametrize(("score", "scaled"), [(0.7, True), (0.3, False)])
+def test_losses_are_a_matter_of_scale_only_where_the_scores_agree(score: float, scaled: bool) -> None:
+    def accuracy(level: float, seed: int) -> NDArray[np.float64]:
+        return level + np.random.default_rng(seed).normal(0, 0.01, N)
+
+    a = run(loss(1), val_metric=accuracy(0.7, 3))
+    found = compare(a, run(8 * loss(2), val_metric=accuracy(score, 4)))
+    assert ("scale, not learning" in found.summary) == scaled

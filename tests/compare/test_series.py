@@ -110,6 +110,27 @@ def test_a_whole_factor_is_scale_not_learning(factor: float) -> None:
     assert "scale, not learning" in found.text
 
 
+def test_a_large_factor_is_near_a_whole_one_by_chance() -> None:
+    noise = np.random.default_rng(3).normal(0, 1, (2, N))
+    learnt, stuck = 2 + 3 * np.exp(-STEP / 30) + 0.05 * noise[0], 68 + noise[1]
+    assert compared(learnt, stuck).relation == "parted"
+    assert "near 34" in compared(34.2 * loss(1), loss(2)).text
+
+
+@pytest.mark.parametrize("n", [300, N])
+def test_curves_that_begin_equal_are_no_multiples(n: int) -> None:
+    other = 20 * loss(2)
+    other[0] = loss(1)[0]
+    found = compared(loss(1)[:n], other[:n], step=STEP[:n])
+    assert (found.relation, found.equal_until, found.unequal_from) == ("parted", 1, 2)
+
+
+def test_zeros_at_the_start_make_no_twins() -> None:
+    a, b = loss(1), loss(2)
+    a[:5] = b[:5] = 0
+    assert compared(a, b, "dropped_tokens").equal_until is None
+
+
 def test_a_scaled_series_may_part_beside_its_factor() -> None:
     other = loss(2)
     other[799:] += 0.7

@@ -121,6 +121,21 @@ def test_a_checkpoint_after_the_onset_is_not_passed_off_as_clean() -> None:
     assert "none is saved before the onset at 450" in found.why
 
 
+def test_a_checkpoint_of_the_over_fitted_end_is_of_no_use() -> None:
+    found = best_checkpoint(evaluated(1000), onset=450)
+    assert found is not None
+    assert found.step is None
+    assert "no usable checkpoint was kept: even the nearest, 1000, stands at 3.96" in found.why
+
+
+def test_a_checkpoint_at_the_peak_of_a_double_descent_is_of_no_use() -> None:
+    step = np.arange(0, 1001, 50)
+    peaked = make_curve(3 - step / 500 + 3 * np.exp(-(((step - 400) / 100) ** 2)), "val_loss", step=step)
+    signals = [make_signals([peaked], checkpoints=[Checkpoint(c, "folder")]) for c in (400, 950)]
+    chosen = [best_checkpoint(run, onset=300) for run in signals]
+    assert [c.step for c in chosen if c is not None] == [None, 950]
+
+
 def test_without_onset_there_is_no_choice() -> None:
     assert safe_checkpoint(make_incident(onset=None), (), run(100)) is None
 

@@ -131,11 +131,21 @@ def test_over_fitting_names_the_best_evaluation_and_early_stopping() -> None:
     signals = run({"weight_decay": 0.01}, val_loss=make_curve_at(step, val))
     found = treat(make_incident("val-divergence", 350, role="val_loss"), signals)
     text = "\n".join(f"{r.action} | {r.why}" for r in found.remediation)
-    assert "nearest to step 300" in text
+    assert "Use checkpoint 200, the nearest to step 300" in text
     assert "would have stopped at 450" in text
     assert "weight decay (now 0.01)" in text
     assert found.safe_checkpoint is not None
     assert found.safe_checkpoint.step == 200
+
+
+@pytest.mark.parametrize(("kept", "asked"), [((N - 1,), "train again"), ((), "Use the checkpoint nearest to step 300")])
+def test_over_fitted_weights_are_not_recommended(kept: tuple[int, ...], asked: str) -> None:
+    step = np.arange(0, N, 50)
+    signals = run(val_loss=make_curve_at(step, 2 + ((step - 300) / 500) ** 2))
+    signals = replace(signals, checkpoints=tuple(Checkpoint(c, "folder") for c in kept))
+    found = treat(make_incident("val-divergence", 350, role="val_loss"), signals)
+    assert asked in found.remediation[0].action
+    assert "300" in found.remediation[0].action
 
 
 @pytest.mark.parametrize(("config", "advised"), [({"fp16": True}, True), ({"precision": "fp32"}, False)])

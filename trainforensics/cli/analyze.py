@@ -39,7 +39,7 @@ def analyze(
     with options.progress_bar(show=not (quiet or no_progress)) as progress:
         result = engine.analyze(paths, settings, progress)
     options.notes(result.notes, quiet=quiet)
-    output.write_files(targets, result.index, result.everything)
+    output.write_files(targets, *result.asked)
     if not quiet:
         _print(result, form, color)
     raise typer.Exit(EXIT_UNDECIDED if result.undecided else EXIT_OK)
@@ -48,8 +48,7 @@ def analyze(
 def _print(result: Result, form: Format, color: options.Color) -> None:
     from trainforensics.report import terminal  # noqa: PLC0415
 
-    shown = result.runs if form is Format.TABLE else result.everything
-    terminal.show(result.index, shown, form, no_color=options.no_color(color))
+    terminal.show(*result.asked, form, no_color=options.no_color(color))
     where = terminal.where_report(result.index, result.out)
     if form is Format.TABLE:
         print(where)

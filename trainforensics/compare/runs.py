@@ -15,9 +15,10 @@ from trainforensics.compare.series import compare_curves
 from trainforensics.compare.settings import compare_settings
 from trainforensics.errors import CannotJudgeError
 from trainforensics.model import ConfigDifference, DataDifference, Parting, RunDifference, Series, SeriesDifference
-from trainforensics.signals import Signals
+from trainforensics.signals import Curve, Signals
 
 KEYS_SHOWN = 3
+LOSSES, SCORES = ("train_loss", "val_loss"), ("val_metric", "reward")
 
 
 def compare(
@@ -28,7 +29,7 @@ def compare(
     Raises CannotJudgeError where they have no series, or no step of any series, in common.
     """
     matched, only_a, only_b = pairs(a, b)
-    series = [found for pair in matched if (found := compare_curves(*pair)) is not None]
+    series = _compared(matched)
     if not series:
         raise CannotJudgeError(f"{a.run} and {b.run} have nothing in common to compare: {_nothing(a, b, len(matched))}")
     config = compare_settings(a.config, b.config)
@@ -46,6 +47,18 @@ def compare(
         data=data,
         notes=tuple(_notes(a, b, series)),
     )
+
+
+def _compared(matched: Sequence[tuple[Curve, Curve]]) -> list[SeriesDifference]:
+    """Every pair's difference; losses are no multiples of each other where the runs score differently to the end."""
+    first = [compare_curves(*pair) for pair in matched]
+    scores = [f.parted for f in first if f is not None and f.role in SCORES and f.relation == "parted"]
+    if any(parting is not None and parting.until is None for parting in scores):
+        first = [
+            compare_curves(*pair, scalable=False) if found is not None and found.role in LOSSES else found
+            for pair, found in zip(matched, first, strict=True)
+        ]
+    return [found for found in first if found is not None]
 
 
 def _nothing(a: Signals, b: Signals, matched: int) -> str:

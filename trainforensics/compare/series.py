@@ -14,11 +14,11 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from trainforensics.compare.pairing import SCHEDULED
-from trainforensics.compare.wording import describe, integer_factor
+from trainforensics.compare.wording import NEAR_INTEGER, describe, integer_factor
 from trainforensics.model import Parting, Relation, Series, SeriesDifference
 from trainforensics.signals.curve import Bools, Curve, Floats, Ints
 from trainforensics.signals.excursions import HUGE, excursions
-from trainforensics.signals.noise import resolution, robust_sigma
+from trainforensics.signals.noise import printed_grid, robust_sigma
 from trainforensics.signals.run import stack
 from trainforensics.signals.stretches import stretches
 from trainforensics.signals.trend import level, moving_median, span, spans_decades
@@ -60,14 +60,17 @@ class Pair:
 
 
 @np.errstate(all="ignore")
-def compare_curves(a: Curve, b: Curve) -> SeriesDifference | None:
-    """How B's curve of a series stands to A's; None where they have no step in common."""
+def compare_curves(a: Curve, b: Curve, *, scalable: bool = True) -> SeriesDifference | None:
+    """How B's curve of a series stands to A's; None where they have no step in common.
+
+    `scalable`: whether one may be a multiple of the other, as it is not where the runs' scores differ.
+    """
     matrix = stack([a, b])
     if matrix is None:
         return None
     step, (left, right) = matrix.step, matrix.value
     pair = _pair(a, b)
-    relation, amount, partings = _judge(a, b, pair)
+    relation, amount, partings = _judge(a, b, pair, scalable)
     broken = _where_one_breaks(step, left, right)
     if broken is not None:
         partings = sorted([*partings, broken], key=lambda parting: parting.step)
@@ -100,8 +103,8 @@ def _pair(a: Curve, b: Curve) -> Pair:
     logged = spans_decades(np.concatenate([left, right]))
     largest = float(np.abs(np.concatenate([left, right])).max(initial=0.0))
     unit = largest if largest > HUGE and not logged else 1.0
-    left, right = (np.log(left), np.log(right)) if logged else (left / unit, right / unit)
     twins = _same_start(left, right)
+    left, right = (np.log(left), np.log(right)) if logged else (left / unit, right / unit)
     if a.series.role in SCHEDULED and len(step):
         return Pair(step, left, right, True, None, logged, unit)
     if len(step) < FEWEST:
@@ -127,14 +130,18 @@ def _same_start(a: Floats, b: Floats) -> bool:
     """Whether the curves begin with equal values, more of them where rounding could make them equal by chance."""
     if not len(a):
         return False
-    rounded = resolution(a) > FULL_PRECISION * float(np.median(np.abs(a)))
-    return len(np.unique(a[: _equal_points(a, b)])) >= (ROUNDED_POINTS if rounded else 1)
+    equal = _equal_points(a, b)
+    shared = np.unique(a[:equal])
+    if equal < len(a):
+        shared = shared[shared != 0]  # what has not begun yet is zero in any run
+    rounded = printed_grid(a) > FULL_PRECISION * float(np.median(np.abs(a)))
+    return len(shared) >= (ROUNDED_POINTS if rounded else 1)
 
 
 # --- relations ---------------------------------------------------------------------------------------------------
 
 
-def _judge(a: Curve, b: Curve, pair: Pair) -> tuple[Relation, float | None, list[Parting]]:
+def _judge(a: Curve, b: Curve, pair: Pair, scalable: bool) -> tuple[Relation, float | None, list[Parting]]:
     if pair.sigma is None and not pair.exact:
         return "unjudged", None, []
     if _equal(pair.a, pair.b).all():
@@ -145,7 +152,7 @@ def _judge(a: Curve, b: Curve, pair: Pair) -> tuple[Relation, float | None, list
             moved = _pair(a, replace(b, step=b.step + lag))
             return "shifted", float(lag), [] if _equal(moved.a, moved.b).all() else _partings(moved)
         if _share_outside(pair) > 0.5 and len(pair.step) >= FEWEST:
-            related = _constant_relation(pair)
+            related = _constant_relation(pair, scalable)
             if related is not None:
                 return related
     partings = _partings(pair)
@@ -161,13 +168,13 @@ def _is_short(parting: Parting, step: Ints) -> bool:
     return until - int(np.searchsorted(step, parting.step)) < span(len(step)) // 2
 
 
-def _constant_relation(pair: Pair) -> tuple[Relation, float, list[Parting]] | None:
+def _constant_relation(pair: Pair, scalable: bool) -> tuple[Relation, float, list[Parting]] | None:
     """The factor or offset that brings at least three quarters of the points together, where the curves stand apart."""
     found: list[tuple[Relation, float, Pair]] = []
     if not pair.logged:
         offset = float(np.median(pair.a - pair.b))
         found.append(("offset", offset * pair.unit, replace(pair, b=pair.b + offset, exact=False)))
-    factor = _factor(pair)
+    factor = _factor(pair) if scalable else None
     if factor is not None:
         scaled = pair.b + np.log(factor) if pair.logged else pair.b * factor
         found.append(("scaled", factor, replace(pair, b=scaled, exact=False)))
@@ -207,7 +214,9 @@ def _preference(choice: tuple[Relation, float, Pair]) -> tuple[bool, float]:
 
 
 def _is_whole(choice: tuple[Relation, float, Pair]) -> bool:
-    return choice[0] == "scaled" and integer_factor(choice[1]) is not None
+    """Whether a factor shows a scale by being whole; of large ones that says nothing, as every one is near a whole."""
+    whole = integer_factor(choice[1]) if choice[0] == "scaled" else None
+    return whole is not None and 2 * NEAR_INTEGER * whole < 1
 
 
 def _factor(pair: Pair) -> float | None:

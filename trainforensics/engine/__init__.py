@@ -56,6 +56,17 @@ class Result:
         """Whether no run could be judged."""
         return all(run.verdict == "undecided" for run in self.runs)
 
+    @property
+    def asked(self) -> tuple[Index, tuple[RunResult, ...]]:
+        """The index and the results of the runs analysed now alone, in the order of the whole index."""
+        names = {run.run for run in self.runs}
+        entries = tuple(entry for entry in self.index.runs if entry.run in names)
+        cross = tuple(finding for finding in self.index.cross_run if names & set(finding.runs))
+        return (
+            replace(self.index, runs=entries, cross_run=cross),
+            tuple(run for run in self.everything if run.run in names),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:

@@ -97,7 +97,10 @@ def _count(number: int, unit: str) -> str:
 
 
 def best_checkpoint(signals: Signals, onset: int) -> SafeCheckpoint | None:
-    """For over-fitting: the checkpoint nearest to the best evaluation; where that is before the onset, so is it."""
+    """For over-fitting: the checkpoint nearest to the best evaluation; where that is before the onset, so is it.
+
+    One from after the onset that evaluates nearer to the harm than to the best is of no use: then there is none.
+    """
     best, steps = best_evaluation(signals), known_checkpoints(signals)
     if best is None:
         return None
@@ -106,6 +109,10 @@ def best_checkpoint(signals: Signals, onset: int) -> SafeCheckpoint | None:
         return SafeCheckpoint(None, f"{where}, but no checkpoint is known; {HOW_TO_LOG}")
     before = [step for step in steps if step < onset] if best.step < onset else []
     nearest = min(before or steps, key=lambda step: (abs(step - best.step), step))
+    kept_at = best.around(nearest)
+    if not before and kept_at - best.value >= best.harmed(onset) - kept_at:
+        why = f"{where}, but no usable checkpoint was kept: even the nearest, {nearest}, stands at {kept_at:.4g}"
+        return SafeCheckpoint(None, why)
     text = f"{where}, {_count(abs(nearest - best.step), signals.axis.unit)} from it"
     if best.step < onset <= nearest:
         text += f"; none is saved before the onset at {onset}, this is the nearest"

@@ -25,6 +25,16 @@ class BestEvaluation:
     last: float
     stopped: int | None
     name: str
+    evaluations: Curve
+
+    def around(self, step: int) -> float:
+        """The evaluation at a step, between two of them on the line that joins them."""
+        return float(np.interp(step, self.evaluations.step, self.evaluations.value))
+
+    def harmed(self, onset: int) -> float:
+        """The median of the evaluations from an onset on, the last one where there is none."""
+        later = self.evaluations.value[self.evaluations.step >= onset]
+        return float(np.median(later)) if len(later) else self.last
 
 
 def setting(signals: Signals, pattern: str) -> float | None:
@@ -128,5 +138,5 @@ def best_evaluation(signals: Signals) -> BestEvaluation | None:
     waited = np.flatnonzero(np.diff(bounds) > PATIENCE)
     stopped = int(points.step[improved[waited[0]] + PATIENCE]) if len(waited) else None
     return BestEvaluation(
-        int(points.step[best]), float(points.value[best]), float(points.value[-1]), stopped, curve.name
+        int(points.step[best]), float(points.value[best]), float(points.value[-1]), stopped, curve.name, points
     )

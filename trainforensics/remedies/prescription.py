@@ -82,13 +82,9 @@ def overfitting(patient: Patient) -> list[Remedy]:
     patience = (
         f"patience {numbers.PATIENCE} would have stopped at {best.stopped}" if best.stopped else "it never stopped"
     )
-    found = [
-        Remedy(
-            f"Use the checkpoint nearest to step {best.step}",
-            f"{best.name} was best there, {best.value:.4g} against {best.last:.4g} at the end; {patience}",
-            "an evaluation of that checkpoint on other held-out data agrees",
-        )
-    ]
+    why = f"{best.name} was best there, {best.value:.4g} against {best.last:.4g} at the end; {patience}"
+    confirm = "an evaluation of that checkpoint on other held-out data agrees"
+    found = [Remedy(_best_weights(patient, best.step), why, confirm)]
     if patient.incident.kind == "double-descent":
         text = "Do not stop at the first minimum: train on past the peak"
         why = "validation fell again while training went on improving"
@@ -100,6 +96,16 @@ def overfitting(patient: Patient) -> list[Remedy]:
         else ("Add weight decay, dropout, label smoothing or data")
     )
     return [*found, Remedy(text, f"validation rises{_meanwhile(patient.signals, best.step)}", "a later turning point")]
+
+
+def _best_weights(patient: Patient, best: int) -> str:
+    """How to come by the weights of the best evaluation: a kept checkpoint, or training once more."""
+    kept = patient.checkpoint.step if patient.checkpoint is not None else None
+    if kept is not None:
+        return f"Use checkpoint {kept}, the nearest to step {best}"
+    if patient.signals.checkpoints:
+        return f"No usable checkpoint was kept: train again, keep checkpoints, and stop near step {best}"
+    return f"Use the checkpoint nearest to step {best}"
 
 
 def _meanwhile(signals: Signals, since: int) -> str:

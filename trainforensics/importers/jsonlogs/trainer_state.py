@@ -39,9 +39,11 @@ def read(source: Source) -> Iterator[Record]:
     try:
         state = loads(text)
     except (ValueError, RecursionError) as error:
-        state = {"log_history": _salvage(text)}
+        rows = _salvage(text)
+        state = {"log_history": rows}
         where = f"byte {getattr(error, 'pos', 0)}"
-        yield ReadWarning("damaged-file", where, "the file is cut off or damaged; kept the rows that are whole")
+        kept = f"{len(rows)} whole row(s) kept, the last of step {rows[-1]['step']}" if rows else "no row is whole"
+        yield ReadWarning("damaged-file", where, f"the file is cut off or damaged; {kept}; the rest is lost")
     history = [row for row in state.pop("log_history", None) or [] if isinstance(row, Mapping)]
     yield Config(_config(state, history))
     reader = RowReader(source)
