@@ -357,3 +357,12 @@ def test_hardly_any_data_is_no_error(values: list[float]) -> None:
     with np.errstate(all="ignore"):
         for kind in KINDS:
             assert causes(make_incident(kind, 20), signals)
+
+
+def test_a_damaged_file_is_to_be_read_from_its_writers_copy() -> None:
+    step = np.delete(np.arange(N), [188, 189, 190, 250])
+    row = Evidence("line 189", None, None, None, "bad-line: no JSON object")
+    incident = make_incident("import-integrity", None, series="", role=None, evidence=(row,))
+    found = causes(incident, run(step=step, train_loss=noise(n=len(step))))[0]
+    assert found.cause == "logging-artefact"
+    assert found.test.startswith("read line 189 (file under Warnings), steps 188-190, 250 missing, from the writer's")

@@ -140,6 +140,21 @@ STORIES = {
         incident={**DOWN, "role": "grad_norm"},
     ),
     "weights harmed": Story("instant-burst", BURST, "not bad-batch bad-shard", incident=SLOW),
+    "one gradient under a calm rate": Story(
+        "instant-burst", {**BURST, "learning_rate": np.full(N, 0.1)}, "bad-batch", incident=SLOW
+    ),
+    "one gradient as the rate jumps": Story(
+        "instant-burst",
+        {**BURST, "learning_rate": np.where(AFTER, 0.3, 0.1)},
+        "learning-rate",
+        incident=SLOW,
+    ),
+    "gradients that stay up under a calm rate": Story(
+        "instant-burst",
+        {**BURST, "grad_norm": at(noise(seed=1), 6, 4), "learning_rate": np.full(N, 0.1)},
+        "learning-rate",
+        incident=SLOW,
+    ),
     "never back to the end": Story(
         "instant-burst",
         {"train_loss": at(learnt(), 2, N), "grad_norm": at(noise(seed=1), 3)},

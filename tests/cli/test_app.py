@@ -238,3 +238,9 @@ def test_a_configuration_that_cannot_be_used_is_a_usage_error(run: Run, logs: Pa
     code, _, err = run("analyze", logs, "--config", file)
     assert (code, len(err.splitlines())) == (2, 1)
     assert str(file) in err
+
+
+def test_a_command_of_another_name_is_named(run: Run) -> None:
+    code, _, stderr = run("compare", "a", "b")
+    assert code == 2
+    assert "did you mean diff?" in stderr

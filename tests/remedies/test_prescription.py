@@ -107,6 +107,13 @@ def test_clipping_at_the_healthy_norms_of_this_run() -> None:
     assert "not a diagnosis" in text
 
 
+@pytest.mark.parametrize(("onset", "text"), [(2, "norm at 1.0 |"), (500, "norm at 2 |")])
+def test_the_norms_of_a_run_that_never_came_back_are_not_healthy(onset: int, text: str) -> None:
+    norm = np.where(np.arange(N) < onset, 2.0, 1e90)
+    incident = make_incident("divergence", onset, recovery="unrecovered", causes=because("learning-rate"))
+    assert f"Clip gradients by {text}" in actions(incident, run(grad_norm=norm))
+
+
 def test_a_threshold_that_is_tight_already_stays() -> None:
     norm = np.full(N, 1.0)
     assert "Clip" not in actions(make_incident(onset=700), run({"max_grad_norm": 1.0}, grad_norm=norm))

@@ -26,6 +26,9 @@ def test_a_kind_is_found_by_name_or_code_in_any_case(name: str) -> None:
         ("zzz", "lists every kind"),
         ("bad-bach", "did you mean bad-batch"),
         ("numeric", "numerics"),
+        ("spike", "did you mean instant-burst"),
+        ("Unstable", "it is a verdict: some incident of severity medium"),
+        ("train_loss", "it is a role: see `trainforensics explain roles`"),
     ],
 )
 def test_an_unknown_kind_is_refused_with_near_matches(name: str, hint: str) -> None:

@@ -14,6 +14,7 @@ from trainforensics.causes.evidence import (
     in_siblings,
     lasting,
     lone_gap,
+    lone_jump,
     lone_rank,
     precision,
     rate_jump,
@@ -57,6 +58,7 @@ def weigh(case: Case) -> Weight | None:
     prior = PRIORS.get(case.kind)
     if prior is None:
         return None
+    lone = lone_jump(case, CLEAR)
     reasons = [
         *data(case, proven=STRONG if case.suspect("doc") else CLEAR, nothing=-HINT),
         *documents(case, few=HINT, many=-HINT),
@@ -64,7 +66,8 @@ def weigh(case: Case) -> Weight | None:
         *lone_rank(case, CLEAR),
         *in_siblings(case, STRONG),
         *gradient(case, led=-CLEAR, same=HINT),
-        *recovery(case, fast=HINT, slow=-CLEAR),
+        *lone,
+        *recovery(case, fast=HINT, slow=0.0 if lone else -CLEAR),
         *violence(case, -HINT),
         *lasting(case, -CLEAR),
         *rate_jump(case, -STRONG),

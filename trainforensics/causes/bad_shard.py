@@ -9,6 +9,7 @@ from trainforensics.causes.evidence import (
     documents,
     gradient,
     lone_gap,
+    lone_jump,
     lone_rank,
     rate_jump,
     recovery,
@@ -38,6 +39,7 @@ def weigh(case: Case) -> Weight | None:
     prior = PRIORS.get(case.kind)
     if prior is None:
         return None
+    lone = lone_jump(case, CLEAR)
     reasons = [
         *gradient(case, led=-CLEAR),
         *documents(case, few=-HINT, many=HINT),
@@ -45,7 +47,8 @@ def weigh(case: Case) -> Weight | None:
         *restart(case, near=-CLEAR),
         *lone_rank(case, HINT),
         *lone_gap(case, at_once=CLEAR, grew=-CLEAR),
-        *recovery(case, slow=-HINT),
+        *lone,
+        *recovery(case, slow=0.0 if lone else -HINT),
         *violence(case, -HINT),
     ]
     shard = case.suspect("shard")

@@ -119,6 +119,22 @@ class Case:
         return self.movement("grad_norm")
 
     @cached_property
+    def lone_jump(self) -> tuple[float, float, float] | None:
+        """Gradient norm before the onset, at it, and one logged point on, where it jumped in that point alone.
+
+        One batch does that: the next has an ordinary gradient again, also where the weights were harmed. Of the height
+        (as logarithms) less than half is left. None where the norm did more, or is not known.
+        """
+        curve, move = self.curve("grad_norm"), self.gradient
+        if curve is None or move is None or self.gradient_order != "same" or self.gradient_precursor is not None:
+            return None
+        at = int(np.searchsorted(curve.step, self.onset))
+        here, after = (float(value) for value in curve.value[at : at + 2]) if at + 1 < len(curve) else (0.0, 0.0)
+        if not (here == move.at and 0 < move.before < here < np.inf and after > 0):
+            return None
+        return (move.before, here, after) if after**2 < move.before * here else None
+
+    @cached_property
     def gradient_precursor(self) -> Precursor | None:
         """The gradient norm among the precursors that the incident names."""
         norms = {c.name for c in self.signals.curves("grad_norm")}

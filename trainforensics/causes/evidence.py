@@ -12,6 +12,7 @@ from trainforensics.causes.weight import Reason
 from trainforensics.model import Evidence
 
 EIGHT = 8  # points before the onset without which calm cannot be told
+CALM_POINTS = 50  # logged points before the onset that a rate which is too high would hardly have let pass
 VIOLENT = 30.0
 JOINED = 4.0  # standard errors of a join below which two lives go on as one
 FAST_POINTS, SLOW_POINTS = 3, 8  # logged points from onset to return
@@ -32,6 +33,25 @@ def gradient(case: Case, led: float = 0.0, same: float = 0.0, quiet: float = 0.0
         return reason(same, f"the gradient norm jumped in the same logged point, from {before:.3g} to {at:.3g}{calm}")
     before, at = case.levels("grad_norm", move)
     return reason(quiet, f"the gradient norm stayed normal ({at:.3g}, usual {before:.3g})")
+
+
+def lone_jump(case: Case, points: float) -> list[Reason]:
+    """A gradient norm that left a quiet level in one logged point alone, under a rate that had trained calmly.
+
+    One batch does that; what its update harmed may take long to be learnt again, but is in the end. A rate that is too
+    high would have shown in the points before.
+    """
+    rate = case.rate
+    if case.kind not in SUDDEN or case.lone_jump is None or case.recovered_in is None or case.period is not None:
+        return []
+    if rate is None or rate.jump > 1.0 or rate.ramp > 1.0 or rate.warming or case.points_before < CALM_POINTS:
+        return []
+    before, here, after = case.lone_jump
+    return reason(
+        points,
+        f"the gradient norm stood out in one logged point alone ({here:.3g}, usual {before:.3g}, {after:.3g} in the "
+        f"next), under a learning rate of {rate.now:.3g} that did not jump",
+    )
 
 
 def _led(case: Case) -> str:

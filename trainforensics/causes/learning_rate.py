@@ -14,6 +14,7 @@ from trainforensics.causes.evidence import (
     drifted,
     gradient,
     growth,
+    lone_jump,
     lone_rank,
     no_rate,
     periodic,
@@ -70,6 +71,7 @@ def weigh(case: Case) -> Weight | None:
     prior = PRIORS.get(case.kind)
     if prior is None:
         return None
+    lone = lone_jump(case, -CLEAR)
     reasons = [
         *rate_jump(case, PROOF),
         *timid(case),
@@ -77,7 +79,8 @@ def weigh(case: Case) -> Weight | None:
         *(rooted(case, STRONG, "lr-anomaly") if not case.no_rate else no_rate(case, -STRONG)),
         *(gradient(case, led=CLEAR, quiet=-CLEAR) if case.kind != "oscillation" else ()),
         *(declared_rate(case, -STRONG) or rate_level(case, high=HINT, low=-CLEAR)),
-        *recovery(case, fast=-HINT, slow=CLEAR),
+        *lone,
+        *recovery(case, fast=-HINT, slow=0.0 if lone else CLEAR),
         *data(case, proven=-STRONG, nothing=HINT),
         *restart(case, near=-HINT),
         *lone_rank(case, -CLEAR),

@@ -29,6 +29,8 @@ PRIORS: Mapping[str, float] = {
     "gradient-explosion": 0.03,
     "plateau": 0.02,
 }
+PLACES = 4  # of a file that are named
+FEWEST_ROWS, UNEVEN = 20, 0.05  # rows that tell a cadence, and gaps in it beyond which it is none
 
 
 def _against_validation(case: Case) -> list[Reason]:
@@ -75,4 +77,30 @@ def weigh(case: Case) -> Weight | None:
         reasons += _multiplied(case) if case.multiple else counts_anew(case, PROOF)
     if case.kind == "bad-start":
         reasons += _against_validation(case)
-    return Weight(prior, tuple(reasons), "compute the value of one logged step by hand from the model's output")
+    return Weight(prior, tuple(reasons), _test(case))
+
+
+def _test(case: Case) -> str:
+    """What decides: for a file with parts missing its writer's copy, for a number its own computation."""
+    if case.kind == "coverage-gap":
+        return "log the missing series for a few steps: what could not be judged then is"
+    if case.kind != "import-integrity":
+        return "compute the value of one logged step by hand from the model's output"
+    places = ", ".join(row.signal for row in case.incident.evidence[:PLACES] if row.signal != case.incident.series)
+    what = f"{places} (file under Warnings)" if places else "the rows of these steps"
+    steps = _missing_steps(case)
+    missing = f", steps {steps} missing," if steps else ""
+    return f"read {what}{missing} from the writer's own copy: whole rows there confirm it"
+
+
+def _missing_steps(case: Case) -> str:
+    """The steps that an evenly logged training loss leaves out, the first few stretches of them."""
+    if case.loss is None or len(case.loss) < FEWEST_ROWS:
+        return ""
+    step, cadence = case.loss.step, case.cadence
+    gaps = np.flatnonzero(np.diff(step) > cadence)
+    if not 0 < len(gaps) <= UNEVEN * len(step):
+        return ""
+    stretches = [(int(step[at]) + cadence, int(step[at + 1]) - cadence) for at in gaps]
+    texts = [f"{first}-{last}" if last > first else f"{first}" for first, last in stretches[:PLACES]]
+    return ", ".join(texts) + (f" and {len(stretches) - PLACES} more stretches" if len(stretches) > PLACES else "")

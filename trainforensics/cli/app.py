@@ -22,6 +22,7 @@ COMMANDS = {
     "explain": "explain",
     "import": "import_",
 }
+SYNONYMS = {"compare": "diff", "analyse": "analyze", "check": "gate"}
 EXIT_BROKEN_PIPE = 141
 
 
@@ -128,6 +129,8 @@ def _show_usage(error: BaseException) -> None:
         print(context.get_help(), file=sys.stderr)
         return
     hint = f" (try {context.command_path} --help)" if context is not None else ""
+    meant = next((known for name, known in SYNONYMS.items() if message.startswith(f"No such command '{name}'")), None)
+    hint = f"; did you mean {meant}?" if meant is not None else hint
     _say(f"{message.replace('Value error, ', '').rstrip('.')}{hint}")
 
 

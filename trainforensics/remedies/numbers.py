@@ -13,6 +13,7 @@ from trainforensics.signals.curve import Bools
 
 HEALTHY_POINTS = 20
 AFTERMATH = 10  # logged points after an onset that are not healthy where the incident gives no end
+LASTING = frozenset({"gradual-rise", "divergence", "nan-onset", "gradient-explosion"})  # healthy is what came before
 PATIENCE = 3
 
 
@@ -105,6 +106,9 @@ def _within(curve: Curve, incidents: tuple[Incident, ...]) -> Bools:
         for step in {*incident.occurrences, incident.onset_step} - {None}:
             assert step is not None
             start = min([step, *(p.step for p in incident.precursors if step == incident.onset_step)])
+            if incident.kind in LASTING and incident.recovery != "recovered":
+                bad |= curve.step >= start
+                continue
             end = incident.end_step if incident.end_step and step == incident.onset_step else step + reach
             bad |= (curve.step >= start) & (curve.step <= max(end, step))
     return bad

@@ -13,6 +13,7 @@ from trainforensics.remedies.checkpoints import best_checkpoint, safe_checkpoint
 from trainforensics.remedies.patient import GENERALISATION, Patient
 from trainforensics.signals import Signals
 
+USUAL_CLIP = 1.0  # what most published recipes clip at
 TIGHTER = 1.25  # a threshold already this near to the healthy norms is tight enough
 REPLAYABLE = frozenset(
     {"instant-burst", "gradual-rise", "divergence", "nan-onset", "transient-nan", "grad-nan", "scale-decay"}
@@ -65,12 +66,19 @@ def clip(patient: Patient) -> list[Remedy]:
     diverged = patient.incident.kind == "nan-onset" and patient.likely("learning-rate", "warmup", "bad-batch")
     if patient.incident.kind not in CLIPPED and not diverged:
         return []
+    if not patient.signals.has("grad_norm"):
+        return []
     healthy = numbers.healthy_norm(patient.signals, patient.incidents)
     now = numbers.clip_now(patient.signals)
-    if healthy is None or (now is not None and 0 < now <= TIGHTER * healthy):
+    threshold = USUAL_CLIP if healthy is None else healthy
+    if now is not None and 0 < now <= TIGHTER * threshold:
         return []
-    action = f"Clip gradients by norm at {healthy:.3g}" + (f" (now {now:g})" if now else "")
-    why = "the 95th percentile of this run's gradient norms outside incidents; a safety valve, not a diagnosis"
+    at = f"{threshold:.3g}" if healthy is not None else f"{threshold}"
+    action = f"Clip gradients by norm at {at}" + (f" (now {now:g})" if now else "")
+    why = "the 95th percentile of this run's gradient norms outside incidents"
+    if healthy is None:
+        why = "the usual threshold, for the log holds too few gradient norms outside incidents to tell this run's own"
+    why += "; a safety valve, not a diagnosis"
     return [Remedy(action, why, "clipping then acts on about 5 % of the steps; on far more, the threshold is too low")]
 
 

@@ -23,6 +23,17 @@ WITHOUT_DETECTOR = {
     "nondeterminism": "Raised where runs are compared: between twins of one analysis, and by `trainforensics diff`.",
 }
 ROLES = "roles"
+# What people call a kind whose name looks nothing like it.
+SYNONYMS = {
+    "spike": "instant-burst", "spikes": "instant-burst", "loss-spike": "instant-burst",
+    "exploding-gradients": "gradient-explosion",
+}  # fmt: skip
+VERDICTS = {
+    "failed": "not finite, or running away, to the end of the log",
+    "unstable": "some incident of severity medium or above",
+    "stable": "no such incident",
+    "undecided": "no usable loss or metric, or an error while judging",
+}
 ROLES_INTRODUCTION = """# Roles
 
 What a logged number means is its role. It is read from the series' name; case, separators, units, rank, layer and
@@ -55,9 +66,13 @@ def find_kind(name: str) -> Kind:
         return kind
     codes = {code.lower(): code for code in CODES}
     known = [*{*KINDS, *codes, *FAMILIES, *_causes(), ROLES}]
-    near = difflib.get_close_matches(key, known, n=3, cutoff=0.5)
+    near = [SYNONYMS[key]] if key in SYNONYMS else difflib.get_close_matches(key, known, n=3, cutoff=0.5)
     shown = ", ".join(codes.get(word, word) for word in near)
     hint = f"did you mean {shown}?" if near else "`trainforensics explain` lists every kind"
+    if key in VERDICTS:
+        hint = f"it is a verdict: {VERDICTS[key]}"
+    elif key.replace("-", "_") in roles.roles():
+        hint = "it is a role: see `trainforensics explain roles`"
     raise UsageError(f"no kind, code, family or cause {name!r}; {hint}")
 
 

@@ -140,3 +140,13 @@ def test_the_crumbs_of_a_calm_score_are_no_onset() -> None:
     value[15:] = -1
     found = findings(make_signals([evaluation(value, name="val/map"), loss(24)]))
     assert [finding.onset_step for finding in found] == [EVERY * 16]
+
+
+@pytest.mark.parametrize(("ill_from", "told"), [(0.9, False), (1.0, True)])
+def test_a_score_that_falls_after_the_loss_has_turned_nan_is_another_kind(ill_from: float, told: bool) -> None:
+    n = 40
+    value = np.where(np.arange(1, n + 1) < 0.92 * n, score(n, 0.0), 0.1)
+    train = loss(n)
+    train.value[int(ill_from * len(train)) :] = np.nan
+    ill = make_curve(train.value, "train_loss")
+    assert bool(findings(make_signals([evaluation(value), ill]))) is told

@@ -54,6 +54,15 @@ def test_a_summary_tells_the_level_and_no_loss_that_is_not_logged() -> None:
     assert "loss" not in one(make_signals({"grad_norm": grown})).summary
 
 
+def test_a_loss_that_jumps_less_than_a_burst_is_told() -> None:
+    burst, jumpy = norm(), loss()
+    burst[700] *= 30
+    jumpy[700] = 2.24
+    text = one(make_signals({"train_loss": jumpy, "grad_norm": burst})).summary
+    assert f"while the loss goes from {np.median(jumpy[650:700]):.4g} to {jumpy[700]:.4g}" in text
+    assert "inside its noise" not in text
+
+
 def test_bursts_are_one_recurring_finding() -> None:
     grown = norm()
     grown[[400, 600, 800]] = 40

@@ -120,6 +120,8 @@ def _judge(curve: Curve, signals: Signals, params: Params) -> Finding | None:
     since = int(points.step[fall.best])
     if any(_not_finite(signals.curve(role), since) > params["not_finite"] for role in courses):
         return None
+    if any(_not_finite(signals.curve(role), int(points.step[fall.onset]) - 1) == 1.0 for role in courses):
+        return None
     return _finding(curve, points, fall, stretches, courses)
 
 

@@ -36,6 +36,7 @@ from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.explosions import Explosion, enormous, explosions, loss_fell, loss_moved
+from trainforensics.signals.noise import median, robust_sigma
 from trainforensics.signals.nonfinite import nonfinite
 from trainforensics.signals.structure import announced
 
@@ -48,6 +49,9 @@ META = Meta(
         Param("slow_factor", 30.0, "norms may grow several-fold over a healthy run as weights grow"),
     ),
 )
+
+LOSS_BEFORE = 50  # logged points that tell what is usual for the loss
+STANDS_OUT = 4.0  # widths of its noise, which the highest of three normal points exceeds one time in 10,000
 
 
 def detect(signals: Signals, params: Params) -> Outcome:
@@ -135,7 +139,7 @@ def _all_along(curve: Curve) -> Finding:
 
 def _summary(signals: Signals, explosion: Explosion, occurrences: tuple[int, ...]) -> str:
     curve, level, step = explosion.curve, explosion.level, int(explosion.curve.step[explosion.onset])
-    loss = ", while the loss stays inside its noise" if signals.has("train_loss") else ""
+    loss = _loss_meanwhile(signals, step)
     highest = f"{explosion.peak:.3g} ({explosion.factor:.3g}x)"
     if not explosion.lasting:
         again = f", {len(occurrences)} times in all" if len(occurrences) > 1 else ""
@@ -144,3 +148,19 @@ def _summary(signals: Signals, explosion: Explosion, occurrences: tuple[int, ...
     stands = float(np.median(curve.value[explosion.onset : explosion.end + 1]))
     at = f"the highest is {highest} at step {int(curve.step[explosion.top])}"
     return f"{curve.name} leaves {level:.3g} at step {step} and stays up, at a median of {stands:.3g}{loss}; {at}."
+
+
+def _loss_meanwhile(signals: Signals, step: int) -> str:
+    """What the training loss did at the onset and in the two points after it; empty where it is not logged."""
+    loss = signals.curve("train_loss")
+    if loss is None:
+        return ""
+    points = loss.only_finite()
+    at = int(np.searchsorted(points.step, step))
+    before, after = points.value[max(0, at - LOSS_BEFORE) : at], points.value[at : at + 3]
+    if not len(before) or not len(after):
+        return ""
+    level, highest = median(before), float(after.max())
+    if highest - level <= STANDS_OUT * robust_sigma(before):
+        return ", while the loss stays inside its noise"
+    return f", while the loss goes from {level:.4g} to {highest:.4g}, less than a burst of its own needs"
