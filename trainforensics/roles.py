@@ -266,9 +266,15 @@ def _said(name: _Name) -> set[str]:
 
 
 def _only_part(names: Iterable[str]) -> list[str]:
-    """The one name of training that speaks of a loss, whichever part it is of a larger one elsewhere; none, or one."""
-    spoken = [name for name in names if not (cut := _set_aside(_cut(name))).val and LOSS_WORDS & _said(cut)]
-    return spoken if len(spoken) == 1 else []
+    """The one part of a detector's loss that training logs, where there is no other to be summed up; none, or one."""
+    cuts = ((name, _set_aside(_cut(name))) for name in names)
+    parts = [name for name, cut in cuts if not cut.val and LOSS_WORDS & _said(cut) and _is_summand(cut)]
+    return parts if len(parts) == 1 else []
+
+
+def _is_summand(name: _Name) -> bool:
+    words = _said(name) - _table().neutral - LOSS_WORDS
+    return bool(words) and words <= _table().summand
 
 
 def _evaluated_as(part: list[str], names: Iterable[str]) -> list[str]:
