@@ -101,12 +101,15 @@ def steps_up(loss: Curve, kept: float, clear: float) -> list[int]:
 def fall_for_good(value: Floats, times: float, least: float) -> int | None:
     """The first value that falls by `times` the largest move before it, the first fifth aside, and by a share `least`,
     half of which at least is kept by all that follow; two at least do."""
-    moves = np.diff(value)
-    for at in range(len(value) // STARTING_OF + FEWEST_MOVES, len(value) - 2):
-        fall, usual = -float(moves[at - 1]), float(np.abs(moves[len(value) // STARTING_OF : at - 1]).max())
-        if fall > max(times * usual, least * abs(float(value[at - 1]))) and value[at:].max() < value[at - 1] - fall / 2:
-            return at
-    return None
+    moves, start = np.diff(value), len(value) // STARTING_OF
+    at = np.arange(start + FEWEST_MOVES, len(value) - 2)
+    if not len(at):
+        return None
+    fall, before = -moves[at - 1], value[at - 1]
+    usual = np.maximum.accumulate(np.abs(moves[start:]))[at - 2 - start]
+    highest_after = np.maximum.accumulate(value[::-1])[::-1][at]
+    found = (fall > np.maximum(times * usual, least * np.abs(before))) & (highest_after < before - fall / 2)
+    return int(at[np.argmax(found)]) if found.any() else None
 
 
 def best_after(curve: Curve, step: int) -> bool:
