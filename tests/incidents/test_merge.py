@@ -32,8 +32,10 @@ def test_a_loss_that_became_a_constant_has_not_diverged() -> None:
 
 
 def test_rises_that_come_back_in_every_cycle_are_the_cycle() -> None:
-    rises = tuple(finding("gradual-rise", at, "recovered") for at in (100, 200, 300))
+    rises = tuple(finding("gradual-rise", at, "recovered") for at in (100, 200, 405))
     (kept,) = merge((finding("periodic-data-order", 100), *rises), slack=4)
-    assert kept.kind == "periodic-data-order"
+    assert [row.step for row in kept.evidence] == [100, 100, 200, 405]
     assert len(merge((finding("periodic-data-order", 100), *rises[:2]), slack=4)) == 3
     assert len(merge(rises, slack=4)) == 3
+    other = finding("gradual-rise", 650, "recovered")  # no whole number of cycles away
+    assert len(merge((finding("periodic-data-order", 100), *rises, other), slack=4)) == 5

@@ -42,7 +42,8 @@ def shared_bursts(neighbours: Iterable[tuple[str, str]], runs: Mapping[str, Sign
 
 def _reaches_far(run: Signals) -> bool:
     curve = run.curve("train_loss")
-    return curve is not None and len(curve) >= FEWEST and bool(_heights(curve.value).max() >= FAR)
+    value = curve.only_finite().value if curve is not None else np.empty(0)
+    return len(value) >= FEWEST and bool(_heights(value).max() >= FAR)
 
 
 def _shared_by(a: Signals, b: Signals) -> tuple[tuple[str, Finding], ...]:

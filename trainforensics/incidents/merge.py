@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
+from statistics import median_low
 
 from trainforensics.model import Finding
 
@@ -16,7 +18,7 @@ ABSORBS: dict[str, frozenset[str]] = {
     "loss-zero": frozenset({"divergence", "gradual-rise"}),
 }
 
-CYCLES = 3  # rises that make a habit
+CYCLES, UNEVEN = 3, 0.2  # rises that make a habit; share of their distance by which they may miss it
 
 
 def merge(findings: Sequence[Finding], slack: int) -> tuple[Finding, ...]:
@@ -33,10 +35,24 @@ def merge(findings: Sequence[Finding], slack: int) -> tuple[Finding, ...]:
 
 
 def _without_cycles(findings: Sequence[Finding]) -> list[Finding]:
-    """Without the rises that come back time and again where the level is known to swing by a period: told once."""
+    """Without the rises that come back at even distances where the level is known to swing by a period: it tells them,
+    with a row of evidence of each."""
+    cycle = next((f for f in findings if f.kind == "periodic-data-order"), None)
     rises = [f for f in findings if f.kind == "gradual-rise" and f.recovery == "recovered"]
-    periodic = any(f.kind == "periodic-data-order" for f in findings)
-    return [f for f in findings if f not in rises] if periodic and len(rises) >= CYCLES else list(findings)
+    if cycle is None or not _even([f.onset_step for f in rises if f.onset_step is not None]):
+        return list(findings)
+    rows = tuple(row for f in rises for row in f.evidence[:1])
+    told = replace(cycle, evidence=cycle.evidence + rows)
+    return [told if f is cycle else f for f in findings if f not in rises]
+
+
+def _even(steps: Sequence[int]) -> bool:
+    """Whether steps are whole numbers of one distance apart, as nearly as a slow rise can be dated."""
+    gaps = [later - earlier for earlier, later in pairwise(sorted(steps))]
+    if len(steps) < CYCLES or min(gaps) <= 0:
+        return False
+    usual = median_low(gaps)
+    return all(round(gap / usual) >= 1 and abs(gap / usual - round(gap / usual)) <= UNEVEN for gap in gaps)
 
 
 def _same_observation(explaining: Finding, other: Finding, slack: int) -> bool:

@@ -193,6 +193,8 @@ class Reader:
             rest = self._begin(line, number)
             reworded = reworded + 1 if len(rest) >= len(line) else 0
             line = rest
+        if reworded >= _MOST_REWORDED:
+            self._text(line, number)  # counted among what was not read
         if self._known.front and self.clock.epoch is not None:
             self._known.mind_epochs()
 
