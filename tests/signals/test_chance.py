@@ -120,3 +120,19 @@ def test_a_negative_loss_that_never_moves() -> None:
     still = make_curve(-0.4986 + noise(9, 0.001))
     assert "where it began" in (reason([still]) or "")
     assert reason([make_curve(-0.4986 + noise(9, 0.001) - np.linspace(0, 0.05, N))]) is None
+
+
+@pytest.mark.parametrize(("constant", "margin", "told"), [(0.6931, None, True), (0.5, 0.5, True), (0.5, None, False)])
+def test_embeddings_that_are_all_the_same(constant: float, margin: float | None, told: bool) -> None:
+    t, rng = np.arange(400), np.random.default_rng(4)
+    value = constant + 0.3 * np.exp(-t / 25) * (1 + 0.1 * rng.normal(size=400)) + 1e-5 * rng.normal(size=400)
+    signals = make_signals({"train_loss": value}, config={} if margin is None else {"loss": {"margin": margin}})
+    found = ignorance(signals, signals.curves("train_loss")[0], 0.02)
+    assert (found is not None) == told
+    assert found is None or 50 < found.start < 120
+
+
+def test_a_loss_that_passes_ln_2_on_its_way_is_none_of_equals() -> None:
+    t = np.arange(400)
+    signals = make_signals({"train_loss": 0.6 + 0.6 * np.exp(-t / 100)})
+    assert ignorance(signals, signals.curves("train_loss")[0], 0.02) is None

@@ -68,3 +68,17 @@ def test_the_first_row_of_an_untold_epoch_is_one_batch_the_others_means(rows: in
     assert [e for e in loss_events(make_signals({"train_loss": loss})) if e.excursion.z >= 6] == []
     loss[20 * rows + 1] += 0.012  # no first row
     assert [e.onset_step for e in loss_events(make_signals({"train_loss": loss})) if e.excursion.z >= 6]
+
+
+@pytest.mark.parametrize("height", [0.0, 8.0])
+def test_the_last_batch_of_an_epoch_is_smaller_and_noisier(height: float) -> None:
+    rng = np.random.default_rng(2)
+    n, last = 1200, np.arange(1200) % 60 == 59
+    size = np.where(last, 3.0, 48.0)
+    loss = 1 + 3 * np.exp(-np.arange(n) / 200) + 0.2 * rng.normal(size=n) / np.sqrt(size)
+    loss[659] += 0.45
+    loss[779] += height
+    found = [e for e in loss_events(make_signals({"train_loss": loss, "batch_size": size})) if e.excursion.z >= 6]
+    assert [e.onset_step for e in found] == ([780] if height else [])
+    alone = [e.onset_step for e in loss_events(make_signals({"train_loss": loss})) if e.excursion.z >= 6]
+    assert 660 in alone or height

@@ -18,7 +18,8 @@ from trainforensics.signals.evaluations import usable, validation_curves
 from trainforensics.signals.frozen import LATE, MANY, frozen_metric
 from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.run import Signals
-from trainforensics.signals.task import is_distance, per_token, rewarded, vocabulary
+from trainforensics.signals.stretches import lasting_start
+from trainforensics.signals.task import is_distance, per_token, rewarded, stated, vocabulary
 from trainforensics.signals.trend import moving_median
 
 FLAT, RISEN = 2.0, 4.0  # standard errors: what falls by less has no trend, what rises by more another fault
@@ -30,6 +31,7 @@ COMMON_CLASSES = (10, 100, 1000)  # of the usual classification sets, where the 
 AGREE = 0.25  # of 1/k: a measured accuracy against the share of one of k classes
 COUNTING = 8.0  # nats per token: knowing how frequent tokens are gives 6.5-7.7 with vocabularies up to 250,000
 CLIMBING = 1.2  # of the median of its second half: a rate that ends higher is still warming up
+ABOUT, ALIKE, CALMED = 0.02, 0.001, 5.0  # of the constant, and to three digits; times less noise than at first
 UNSEEN = 0.002  # of the level, by which a loss without noise may creep and still has come to rest
 AT_ONCE = 1 / 3  # of the log, within which the loss must have come to rest
 ALL_WRONG, NONE_RIGHT = 0.1, 1e-3  # of the samples right, at most; beside another task that is easier to guess
@@ -63,6 +65,8 @@ def ignorance(signals: Signals, loss: Curve, near: float) -> Ignorance | None:
         return guessing(chance)
     if (never := _never_moved(signals, loss)) is not None:
         return never
+    if (alike := _all_alike(signals, loss)) is not None:
+        return alike
     if (guessed := _evaluated_as_guessing(signals)) is not None:
         return guessed
     start = at_rest_from(loss)
@@ -159,6 +163,22 @@ def _classes(signals: Signals, loss: Curve, near: float) -> float | None:
         chance = round(level / math.log(2)) * math.log(2)  # ln of a batch of 2^k pairs
         return chance if chance > 0 and abs(level - chance) < PAIRS_NEAR * chance else None
     return at_chance(loss.value, COMMON_CLASSES if size is None else (size,), near, STRAYING, MOST)
+
+
+def _all_alike(signals: Signals, loss: Curve) -> Ignorance | None:
+    """A loss of pairs or triplets that came to stand, its noise gone, where embeddings that are all the same put it: at
+    ln 2 or at the margin; two classes whose scores are all the same stand at ln 2 as well."""
+    value, part = loss.value, len(loss) // 10
+    if len(loss) < MANY_STEPS or robust_sigma(value[-5 * part :]) * CALMED > robust_sigma(np.diff(value[:part])):
+        return None
+    margins = [float(v) for key, v in stated(signals) if "margin" in key and isinstance(v, int | float) and v > 0]
+    for constant in (math.log(2), *margins):
+        strays = np.abs(value / constant - 1)
+        calm = lasting_start(strays < ALIKE, MOST)
+        if calm is not None and calm <= len(loss) // 2 and strays[0] > ABOUT:
+            start = int(np.argmax(strays < ABOUT))
+            return Ignorance(start, constant, f"at {constant:.4g} all that it compares is the same to the model")
+    return None
 
 
 def _evaluated_as_guessing(signals: Signals) -> Ignorance | None:

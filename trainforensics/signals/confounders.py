@@ -6,7 +6,7 @@ import numpy as np
 
 from trainforensics.signals.curve import Curve, Floats
 from trainforensics.signals.evaluations import higher_is_better, validation_curves
-from trainforensics.signals.habit import begins_a_window
+from trainforensics.signals.habit import begins_a_window, of_smaller_batch
 from trainforensics.signals.loss_event import LossEvent
 from trainforensics.signals.measure import Excursion
 from trainforensics.signals.parts import part_adds
@@ -38,6 +38,8 @@ def constructed(signals: Signals, curve: Curve, event: LossEvent) -> bool:
     if event.sudden and event.lasting and _ends_dip(finite.value, event.excursion):
         return True
     if _joined(signals, curve, event) or begins_a_window(signals, curve, event.excursion):
+        return True
+    if event.sudden and of_smaller_batch(signals, curve, event.excursion):
         return True
     if scores_gain(signals, event) or _validation_gains(signals, event):
         return True

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from trainforensics.signals.batch import batch_size
 from trainforensics.signals.curve import Curve, Floats, Ints
 from trainforensics.signals.epochs import epoch_length
 from trainforensics.signals.measure import Excursion
@@ -18,6 +19,7 @@ USUAL = 0.25  # of them on both sides, that reach half of its height: noise is n
 FEW = 8  # points to a block, of which few make a cluster; larger ones are no matter of single points
 STRAY = 3.0  # times a first point's stray that a burst may be; it is known from a few epochs
 LONGEST_CYCLE = 12  # rows of an epoch that is not told
+OUT_OF_NOISE = 6.0  # widths that a normal series of 200,000 points stays within
 CHANCE = 0.01  # of healthy noise to show such a cluster anywhere in the log
 
 
@@ -45,6 +47,20 @@ def begins_a_window(signals: Signals, curve: Curve, burst: Excursion) -> bool:
         return _strays(stray, firsts, burst, said="(current)" in curve.name)
     cycles = range(2, 1 + min(LONGEST_CYCLE, len(finite) // (FEW + 2)))
     return any(_strays(stray, np.arange(burst.peak % n, len(finite), n), burst, said=False) for n in cycles)
+
+
+def of_smaller_batch(signals: Signals, curve: Curve, burst: Excursion) -> bool:
+    """Whether a burst's batch holds so much less data than others that its height is within the noise of so small ones,
+    which is wider by the square root: the last of an epoch, as a rule."""
+    sizes = batch_size(signals)
+    if sizes is None:
+        return False
+    step = curve.only_finite().step[burst.peak]
+    at = sizes.at(int(step))
+    if at < 0 or sizes.step[at] != step or not sizes.value[at] > 0:
+        return False
+    wider = math.sqrt(float(np.nanmedian(sizes.value)) / float(sizes.value[at]))
+    return burst.z < OUT_OF_NOISE * wider > OUT_OF_NOISE
 
 
 def _strays(stray: Floats, firsts: Ints, burst: Excursion, *, said: bool) -> bool:
