@@ -194,3 +194,13 @@ def test_in_a_large_folder_a_multiple_is_a_search_over_settings() -> None:
     runs = {r.run: r for r in (run("a", one), run("b", 4 * one))}
     for few, expected in ((True, 1), (False, 0)):
         assert len(list(departures(Neighbours((("a", "b"),), few), runs, {"a": (), "b": ()}))) == expected
+
+
+def test_runs_of_one_seed_that_were_never_equal_are_nondeterminism_of_the_second() -> None:
+    settings = {"seed": 7, "lr": 1e-3, "model": "m", "data": "d", "batch_size": 8}
+    one, other = run("a", FALL + noise(1), config=settings), run("b", FALL + noise(2), config=settings)
+    assert kinds(found(one, other)) == [("b", "nondeterminism")]
+    assert not found(one, run("b", FALL + noise(2), config={**settings, "seed": 8}))
+    assert not found(one, run("b", FALL + noise(1) + 1e-6 * noise(3), config=settings))
+    few = {"seed": 7}  # hardly says what the runs were made of
+    assert not found(run("a", FALL + noise(1), config=few), run("b", FALL + noise(2), config=few))

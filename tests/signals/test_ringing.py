@@ -73,3 +73,11 @@ def test_wandering_noise_hardly_ever_does() -> None:
         signals = of((0.3 + 2 * np.exp(-np.arange(400) / 40)) * np.exp(0.15 * walk))
         found += rings(signals, make_curve(signals.curve("train_loss").value)) is not None
     assert found <= 1
+
+
+def test_swings_on_a_way_that_leads_far_down_are_the_noise_of_learning() -> None:
+    n = 400
+    for fall, expected in ((0.0, True), (0.03, False)):
+        loss = spring(n, 50, 0.1, 0.03) * np.exp(-fall * np.arange(n))
+        signals = of(loss)
+        assert (rings(signals, signals.curve("train_loss")) is not None) is expected

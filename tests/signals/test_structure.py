@@ -1,8 +1,13 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from curves import healthy
 from factories import make_curve, make_signals
 
+from trainforensics.model import Axis, AxisUnit
 from trainforensics.signals.losses import loss_events
 from trainforensics.signals.structure import announced, ramps
 
@@ -40,3 +45,9 @@ def test_a_step_that_the_configuration_names() -> None:
     assert announced(signals, 495, 500)
     assert not announced(signals, 505, 510)
     assert not announced(signals, 695, 700)  # of the learning rate
+
+
+@pytest.mark.parametrize(("unit", "told"), [("epoch", True), ("step", False)])
+def test_the_last_epochs_without_augmentation(unit: AxisUnit, told: bool) -> None:
+    signals = make_signals({"train_loss": np.ones(100)}, config={"epochs": 100, "close_mosaic": 10})
+    assert announced(replace(signals, axis=Axis("epoch", unit)), 90, 91) is told

@@ -20,23 +20,20 @@ from trainforensics import incidents
 from trainforensics.blame.described import flat, leaf
 from trainforensics.blame.siblings import ALIKE
 from trainforensics.compare.continuation import broken_borders
-from trainforensics.compare.pairing import pairs
-from trainforensics.compare.series import compare_curves
-from trainforensics.compare.settings import compare_settings
 from trainforensics.compare.shared_bursts import shared_bursts
-from trainforensics.compare.together import common, shared_noise
-from trainforensics.kinds import KINDS
+from trainforensics.compare.together import SHARED, common, shared_noise, short_name
+from trainforensics.compare.twins import parted_twins
 from trainforensics.model import CrossRunFinding, Evidence, Finding, Incident, RunResult, Scope
 from trainforensics.signals import Signals
-from trainforensics.signals.curve import Floats, Ints
+from trainforensics.signals.curve import Floats
 from trainforensics.signals.evaluations import point_noise
 from trainforensics.signals.noise import robust_sigma
-from trainforensics.signals.trend import level, moving_median, span
+from trainforensics.signals.trend import moving_median, span
 
 MOST_RUNS = 12  # a folder, up to which lying beside each other says something
 MOST_ALIKE = 64  # runs of a folder that log the same series; every one is held against every other
 MOST_POINTS = 4_000_000  # of these runs together; they are held in memory at once
-FEWEST_SCALED, FEWEST_TWIN = 20, 64  # common points
+FEWEST_SCALED = 20  # common points
 WHOLE, LARGEST = 0.02, 64  # distance of the ratio from a whole number, and the largest looked for
 NEAREST = 0.25  # and never more than this: beside large numbers 2 % would reach every ratio
 SURE = 3.0  # standard errors
@@ -45,20 +42,8 @@ MOVED = 0.2  # log height above the end from which a fall counts: of two constan
 FEWEST_PART = 5  # points of the fall, and of each quarter
 NOISE = 1.7  # factor by which the relative noise may differ (the bar within one run)
 AGREES = 1.25  # evaluations nearer than this factor are not scaled
-SHARED = 0.5  # noise of the difference in that of independent runs; 1 where they share nothing
-BEGUN, VISIBLE = 0.5, 2.0  # noise widths: where the gap counts from, and what it must reach at the end
-GROWS = 1.5  # the gap at the end in that halfway from the parting
-AT_ONCE = 0.2  # of the noise of a difference; the median difference of independent runs is 0.67 of it
-TOGETHER = 0.1  # share of the common points before the parting
 
 _FACTORS = re.compile(r"accum|world_size|num_gpus|num_devices|n_gpu|batch_size", re.IGNORECASE)
-_MACHINE = re.compile(
-    r"precision|dtype|fp\d+|float\d|bf16|tf32|(^|_)amp|loss_scal|determin|compile|kernel|flash|attn_impl|cudnn|quant"
-    r"|world_size|n?gpus?|nodes?|devices?|parallel|hardware|cuda|driver|nccl|backend",
-    re.IGNORECASE,
-)
-_SET = frozenset({"learning_rate", "weight_decay", "momentum", "beta2", "batch_size", "gradient_accumulation"})
-_UNRELATED = frozenset({"monitoring", "cluster"})  # families whose alarms leave the loss as it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +125,7 @@ def _apart(
         if scaled is not None:
             yield scaled
     for a, b in neighbours:
-        parted = _parted(runs[a], runs[b], told, alone=len(neighbours) == 1)
+        parted = parted_twins(runs[a], runs[b], told, alone=len(neighbours) == 1)
         if parted is not None:
             yield parted
     yield from (found for found in broken_borders(neighbours, runs) if not _named(found, told))
@@ -169,7 +154,7 @@ def _scaled(a: Signals, b: Signals, told: Mapping[str, Sequence[Incident]]) -> t
     curve = a.curve("train_loss")
     if k is None or curve is None or not _confirmed(a, b, k, mine, theirs):
         return None
-    ratio, other = float(np.median(mine / theirs)), _short(b)
+    ratio, other = float(np.median(mine / theirs)), short_name(b)
     rows = [
         Evidence(curve.name, int(step[0]), float(mine[0]), float(theirs[0]), f"ratio {ratio:.3f} to that of {other}")
     ]
@@ -242,136 +227,3 @@ def _factor_setting(a: Signals, b: Signals, k: int) -> str:
         if _FACTORS.search(leaf(key)) and len(numbers) == 2 and max(numbers) == k * min(numbers):
             return f"; {key} is {value} here, {there.get(key, 'not set')} there"
     return ""
-
-
-# --- twins -------------------------------------------------------------------------------------------------------
-
-
-@np.errstate(all="ignore")
-def _parted(
-    a: Signals, b: Signals, told: Mapping[str, Sequence[Incident]], *, alone: bool
-) -> tuple[str, Finding] | None:
-    """The twin with the worse loss, where two run together at first and end ever further apart; the second of two that
-    are equal at first and part at once."""
-    if not _are_twins(a, b, alone=alone) or any(_explains(i) for run in (a, b) for i in told[run.run]):
-        return None
-    step, mine, theirs = common(a.curve("train_loss"), b.curve("train_loss"))
-    if len(step) < FEWEST_TWIN:
-        return None
-    sudden = _sudden_parting(mine, theirs)
-    if sudden is not None:
-        return b.run, _parted_at(b, a, step, mine, theirs, sudden)
-    gap = _growing_gap(mine, theirs)
-    if gap is None:
-        return None
-    at, widths = gap
-    tail = slice(-span(len(step)), None)
-    if np.median(mine[tail] - theirs[tail]) < 0:
-        a, b, mine, theirs = b, a, theirs, mine
-    ends = float(np.median(mine[tail])), float(np.median(theirs[tail]))
-    name, before = _loss_name(a), int(step[max(at - 1, 0)])
-    shared = shared_noise(mine[:at], theirs[:at])
-    start = f"up to there the noise of their difference is {shared:.2g} of that of independent runs"
-    rows = (
-        Evidence(name, int(step[at]), float(mine[at]), float(theirs[at]), start),
-        Evidence(name, int(step[-1]), *ends, f"gap at the end {ends[0] - ends[1]:.3g}"),
-    )
-    summary = (
-        f"{name} runs with that of {_short(b)} up to step {before} and ends {widths:.2g} noise widths above it "
-        f"({ends[0]:.4g} against {ends[1]:.4g}), the gap still growing"
-    )
-    return a.run, _nondeterminism(a, b, (before, int(step[at])), 0.6, summary, rows)
-
-
-def _parted_at(b: Signals, a: Signals, step: Ints, mine: Floats, theirs: Floats, at: int) -> Finding:
-    """Runs that were equal to the last digit and differ by their whole noise from one point to the next."""
-    name, before, onset = _loss_name(b), int(step[at - 1]), int(step[at])
-    rows = (Evidence(name, onset, float(theirs[at]), float(mine[at]), f"equal at all {at} points before"),)
-    summary = (
-        f"{name} equals that of {_short(a)} to the last digit up to step {before} and differs by its whole noise "
-        f"from step {onset} on: other data or another random state, not rounding"
-    )
-    return _nondeterminism(b, a, (before, onset), 0.8, summary, rows)
-
-
-def _nondeterminism(
-    run: Signals, twin: Signals, between: tuple[int, int], sure: float, summary: str, rows: tuple[Evidence, ...]
-) -> Finding:
-    """A parting `between` two steps; `sure` where it is not known that both were configured alike."""
-    return Finding(
-        kind="nondeterminism",
-        series=_loss_name(run),
-        role="train_loss",
-        onset_step=between[1],
-        onset_interval=between,
-        recovery="unrecovered",
-        confidence=round(sure + (0.1 if run.config and twin.config else 0.0), 2),
-        scope=Scope(sibling=twin.run),
-        summary=summary,
-        evidence=(*rows, *_machine_rows(run, twin)),
-    )
-
-
-def _loss_name(run: Signals) -> str:
-    curve = run.curve("train_loss")
-    return curve.name if curve is not None else "the loss"
-
-
-def _sudden_parting(a: Floats, b: Floats) -> int | None:
-    """Index of the first difference of runs equal until then, where it is at once as large as their noise: rounding
-    errors grow over many steps."""
-    differ = np.flatnonzero(a != b)
-    at = int(differ[0]) if len(differ) else len(a)
-    if at < max(TOGETHER * len(a), FEWEST_TWIN // 2) or len(a) - at < FEWEST_TWIN // 2 or np.ptp(a[:at]) == 0:
-        return None
-    near = slice(at, at + FEWEST_PART)
-    whole = math.hypot(point_noise(a), point_noise(b))
-    return (
-        at if np.median(np.abs(a[near] - b[near])) > AT_ONCE * whole and shared_noise(a[at:], b[at:]) > SHARED else None
-    )
-
-
-def _are_twins(a: Signals, b: Signals, *, alone: bool) -> bool:
-    """Whether nothing that was set on purpose differs; where a run does not say, only a pair by itself is taken for
-    twins, since more runs are a search over settings."""
-    if a.config and b.config:
-        differing = (d for d in compare_settings(a.config, b.config) if d.weight != "incidental")
-        if any(not _MACHINE.search(leaf(d.key)) for d in differing):
-            return False
-    elif not alone:
-        return False
-    settings = (compare_curves(*pair) for pair in pairs(a, b)[0] if pair[0].series.role in _SET)
-    return all(s is None or s.relation in ("identical", "together", "unjudged") for s in settings)
-
-
-def _explains(incident: Incident) -> bool:
-    """Whether a run's own alarm already says why its loss leaves its twin's."""
-    kind = KINDS.get(incident.kind)
-    return incident.is_root_alarm and (kind is None or kind.family not in _UNRELATED)
-
-
-def _growing_gap(a: Floats, b: Floats) -> tuple[int, float] | None:
-    """Index from which the runs stand apart for good, and their distance at the end in widths of their own noise."""
-    n, width = len(a), span(len(a))
-    own = np.hypot(level(a).sigma, level(b).sigma)
-    gap = moving_median(a - b, width) / own
-    near = np.flatnonzero(np.abs(gap) < BEGUN)
-    at = int(near[-1]) + 1 if len(near) else 0
-    if at < max(TOGETHER * n, 2 * width) or n - at < 2 * width:
-        return None
-    half, end = float(np.median(gap[at : at + (n - at) // 2])), float(np.median(gap[-width:]))
-    if abs(end) < VISIBLE or abs(end) < GROWS * abs(half) or shared_noise(a[:at], b[:at]) > SHARED:
-        return None
-    return at, abs(end)
-
-
-def _machine_rows(a: Signals, b: Signals) -> Iterator[Evidence]:
-    for difference in compare_settings(a.config, b.config):
-        if difference.weight != "incidental":
-            yield Evidence(
-                difference.key, None, None, None, f"{difference.key}: {difference.a} here, {difference.b} there"
-            )
-
-
-def _short(run: Signals) -> str:
-    return PurePosixPath(run.run).name

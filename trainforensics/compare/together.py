@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from pathlib import PurePosixPath
 
 import numpy as np
 
-from trainforensics.signals import Curve
+from trainforensics.signals import Curve, Signals
 from trainforensics.signals.curve import Floats, Ints
 from trainforensics.signals.evaluations import point_noise
 from trainforensics.signals.run import stack
+
+SHARED = 0.5  # noise of the difference in that of independent runs; 1 where they share nothing
 
 
 def common(a: Curve | None, b: Curve | None) -> tuple[Ints, Floats, Floats]:
@@ -25,3 +28,8 @@ def shared_noise(a: Floats, b: Floats) -> float:
     """Noise of the difference in that of two runs that share none: near 1 for other data or another order."""
     own = math.hypot(point_noise(a), point_noise(b))
     return point_noise(a - b) / own if own > 0 else 1.0
+
+
+def short_name(run: Signals) -> str:
+    """The last part of a run's name, which tells it from its neighbours."""
+    return PurePosixPath(run.run).name

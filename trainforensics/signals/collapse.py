@@ -131,8 +131,9 @@ def bottomless(loss: Curve, factor: float) -> Fall | None:
 def settled_fall(signals: Signals, loss: Curve, left: float) -> Fall | None:
     """A level that was settled, after a descent, and within 15 % of the log falls to a share `left` of itself.
 
-    None where the learning rate fell or an epoch began with it; nor where evaluations confirm it, unless the loss is
-    that of a model of text, by its start, and falls to what no text allows: evaluations read the answer as well.
+    None where it had been as low before, or the learning rate fell or an epoch began with it; nor where evaluations
+    confirm it, unless the loss is that of a model of text, by its start, and falls to what no text allows: evaluations
+    read the answer as well.
     """
     n = len(loss)
     width = max(10, n // 12)
@@ -153,6 +154,8 @@ def settled_fall(signals: Signals, loss: Curve, left: float) -> Fall | None:
         if np.median(loss.value[onset:]) > left * before or _scheduled(signals, loss, onset - width, halfway):
             return None
         no_text = _of_text(loss, onset, before) and median(loss.value[-FEWEST:]) < IMPOSSIBLE
+        if float(moving_median(loss.value[:at], 5).min()) < left * before:
+            return None  # it only comes back to where it was before an event
         scores = validation_curves(signals, "val_metric")
         evaluations = scores if no_text else (*validation_curves(signals), *scores)
         if _follows(evaluations, int(loss.step[max(onset - width, 0)]), int(loss.step[halfway])):

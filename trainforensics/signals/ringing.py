@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from trainforensics.signals.blocks import blocks
 from trainforensics.signals.curve import Curve, Floats
 from trainforensics.signals.epochs import steps_of_epoch
 from trainforensics.signals.jumps import turning_points
@@ -113,6 +114,8 @@ def _rings(signals: Signals, loss: Curve) -> Ringing | None:
     found = ringing(loss, ABOUT if heavy else EVEN)
     if found is None or rewarded(signals) or adversarial(loss) or not _wide(loss.value, found):
         return None
+    if blocks(loss.value) is not None:
+        return None
     first, last = (int(loss.step[at]) for at in (found.turns[0], found.turns[-1]))
     rate = signals.curve("learning_rate")
     if rate is not None and len(rate) > 1:
@@ -124,7 +127,8 @@ def _rings(signals: Signals, loss: Curve) -> Ringing | None:
         return found if period <= 4 * math.pi * memory else None
     low, high = found.level[::2], found.level[1::2]
     change = (high[-1] - low[-1]) / (high[0] - low[0])
-    if np.max(high / low) < TALL or 1 / FADES < change < FADES:
+    falls_on = high[-1] < low[0] and low[-1] < low[0] / TALL  # a spring comes back to the same floor
+    if falls_on or np.max(high / low) < TALL or 1 / FADES < change < FADES:
         return None
     turns = (steps_of_epoch(signals) or 0.0) / period
     return None if turns > 1 - PART and abs(turns - round(turns)) < PART else found

@@ -10,6 +10,7 @@ import numpy as np
 from trainforensics.signals.curve import Curve, Floats
 from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.run import Signals
+from trainforensics.signals.task import stated
 
 FEWEST_RAMPS, SHORTEST_RAMP = 3, 16  # ramps, and logged points of each
 EQUAL = 0.05  # by which the lengths of ramps may differ
@@ -17,6 +18,10 @@ CLIMBING = 0.8  # of the moves between eighths of a ramp that must lead up
 EIGHTHS = 8
 FEWEST_STAGE = 4  # logged points of a stage
 FALL = 8.0  # noise widths of the step from one point to the next
+
+# Lengths of a run in epochs, and of its end without augmentation (Ultralytics, YOLOX, MMDetection).
+EPOCHS = ("epochs", "max_epoch", "max_epochs", "num_epochs")
+AUGMENTATION_OFF = ("close_mosaic", "no_aug_epochs", "num_last_epochs")
 
 _SCHEDULE = re.compile(r"^(?!.*(^|_)(lr|learning_rate)(_|$)).*(schedule|curriculum|stages)")
 
@@ -57,10 +62,21 @@ def announced(signals: Signals, before: int, step: int) -> bool:
 
 
 def _planned_changes(signals: Signals) -> list[int]:
-    """Steps that key the entries of a schedule in the configuration, `rollout_schedule: {0: 1, 500: 2, 900: 4}`."""
+    """Steps that key the entries of a schedule in the configuration, `rollout_schedule: {0: 1, 500: 2, 900: 4}`, and
+    the epoch from which on augmentation is off, `epochs: 300, close_mosaic: 10`."""
     schedules = (value for key, value in signals.config.items() if _SCHEDULE.search(key.lower()))
     entries = (key for value in schedules if isinstance(value, Mapping) for key in value)
-    return [int(key) for key in entries if str(key).isdigit() and int(key) > 0]
+    return [int(key) for key in entries if str(key).isdigit() and int(key) > 0] + _plain_epochs(signals)
+
+
+def _plain_epochs(signals: Signals) -> list[int]:
+    """The epoch after which the last ones run without augmentation, in a log that counts epochs."""
+    if signals.axis.unit != "epoch":
+        return []
+    known = {key: value for key, value in stated(signals) if isinstance(value, int) and value > 0}
+    last = [known[key] for key in AUGMENTATION_OFF if key in known]
+    total = [known[key] for key in EPOCHS if key in known]
+    return [whole - few for whole in total for few in last if few < whole]
 
 
 def changes_between(setting: Curve, before: int, step: int) -> bool:

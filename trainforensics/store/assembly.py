@@ -402,9 +402,17 @@ def _repeats(ours: Points, theirs: Points) -> bool:
 
 def read_series(unit: Unit, tag: str) -> Points:
     """The first points of a series: step and value."""
-    wanted = next(i for i, series in unit.stats.items() if series.name == tag)
+    return _read(unit.staged, next(i for i, series in unit.stats.items() if series.name == tag))
+
+
+def read_points(staged: Staged, tag: str) -> Points:
+    """The same of a source."""
+    return _read(staged, next(i for i, series in enumerate(staged.series) if series.name == tag and series.n))
+
+
+def _read(staged: Staged, wanted: int) -> Points:
     steps, values, n = [], [], 0
-    for block in unit.staged.spool.blocks(("series", "step", "value")):
+    for block in staged.spool.blocks(("series", "step", "value")):
         mask = block["series"] == wanted
         steps.append(block["step"][mask])
         values.append(block["value"][mask])
@@ -424,12 +432,12 @@ def _units(staged: Staged) -> list[Unit]:
             by_run.setdefault(series.run, {})[i] = series
     units = []
     for run, stats in by_run.items():
-        main = _main_series(stats)
+        main = main_series(stats)
         units += _split_anew(Unit(staged, run, stats, main, _lives(staged, main)))
     return units
 
 
-def _main_series(stats: Mapping[int, SeriesStats]) -> int:
+def main_series(stats: Mapping[int, SeriesStats]) -> int:
     """The series whose steps tell process lives apart: the longest training loss, else the longest series."""
     return max(stats, key=lambda i: (roles.resolve(stats[i].name).role == "train_loss", stats[i].n))
 
@@ -452,7 +460,7 @@ def _split_anew(unit: Unit) -> list[Unit]:
     spans = list(pairwise(starts))
     stats = _stats_of_spans(unit, spans)
     return [
-        replace(unit, stats=part, main=_main_series(part), lives=tuple(group), rows=span)
+        replace(unit, stats=part, main=main_series(part), lives=tuple(group), rows=span)
         for part, group, span in zip(stats, groups, spans, strict=True)
         if part
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
@@ -63,6 +63,7 @@ class Spool:
         self._open_rows = 0
         self._files: list[Path] = []
         self._blocks: list[Block] = []
+        self._placed: Callable[[NDArray[np.int64]], NDArray[np.int64]] | None = None
 
     def append(self, series: int, columns: Block) -> None:
         """Add rows of a series; every other column of the points schema, those that have a default where known."""
@@ -113,8 +114,18 @@ class Spool:
             file.unlink()
         self._files = []
 
+    def move(self, placed: Callable[[NDArray[np.int64]], NDArray[np.int64]]) -> None:
+        """From now on, give the rows other steps: `placed` of those that they were added with, shape (n,)."""
+        self._placed = placed
+
     def blocks(self, columns: tuple[str, ...] = tuple(_DTYPES)) -> Iterator[Block]:
         """The rows again, in order, block by block; the arrays are for reading only."""
+        for block in self._as_added(columns):
+            if self._placed is not None and "step" in block:
+                block["step"] = self._placed(block["step"])
+            yield block
+
+    def _as_added(self, columns: tuple[str, ...]) -> Iterator[Block]:
         for file in self._files:
             with np.load(file) as arrays:
                 yield _with_defaults(arrays, columns)

@@ -26,6 +26,7 @@ from trainforensics.importers.base import DAMAGE, NO_TIME, as_text
 from trainforensics.model import Axis, Checkpoint, Event, Segment, Skipped
 from trainforensics.store import schema
 from trainforensics.store.assembly import Life, Member, Plan, assemble, echoes, wandb_id
+from trainforensics.store.counting import place_rows
 from trainforensics.store.staging import Block, Staged, stage
 
 _STAGING = ".staging-"
@@ -125,6 +126,7 @@ def _import_candidate(part: Part) -> Drafts:
         for number, source in enumerate(candidate.sources)
     ]
     staged = tuple(log for file in files for log in (file, *file.inner.values()))
+    place_rows(staged)
     repeated = echoes(staged)
     runs = []
     for number, plan in enumerate(assemble(candidate.name, [log for log in staged if log not in repeated])):

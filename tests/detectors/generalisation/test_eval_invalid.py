@@ -199,3 +199,9 @@ def test_a_loss_that_comes_to_rest_on_its_last_printed_digit_is_not_frozen() -> 
     assert len(np.unique(rest[-10:])) == 1
     assert not findings(make_signals([evaluation(rest), memorised]))
     assert findings(make_signals([evaluation(np.append(rest[:20], np.full(60, rest[0]))), memorised]))
+
+
+def test_one_side_of_a_game_may_be_negative() -> None:
+    swings = np.where(np.arange(N) % 3 == 0, -0.2, 0.4)
+    assert findings(make_signals([evaluation(swings), training()]))
+    assert not findings(make_signals([evaluation(swings, name="val/avg_loss_gen"), training()]))

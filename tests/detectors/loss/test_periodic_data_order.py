@@ -150,3 +150,12 @@ def test_a_cycle_that_begins_within_the_log(n: int, points: int) -> None:
     outcome = periodic_data_order.detect(make_signals([make_curve(value, "train_loss"), rate]), PARAMS)
     assert isinstance(outcome, Fired)
     assert abs((outcome.findings[0].onset_step or 0) - at) <= 2 * points
+
+
+def test_blocks_of_data_one_after_another() -> None:
+    rng = np.random.default_rng(2)
+    loss = healthy(N, 0) + np.repeat(rng.normal(0, 1.0, N // 10), 10)
+    found = one(judge(loss))
+    assert "every 10 steps" in found.summary
+    rate = 1e-3 * (1 - np.arange(N) % 10 / 20)  # a schedule of the same period says why
+    assert isinstance(judge(loss, learning_rate=rate), Clear)

@@ -208,3 +208,9 @@ def test_no_evaluation_makes_so_low_a_loss_of_text_true(seed: int) -> None:
     assert not findings(make_signals([*text(180, True, seed)]))
     error = make_curve(np.where(np.arange(30) < 18, 0.98, 0.03), "val_metric", name="cer", step=10 * np.arange(1, 31))
     assert not findings(make_signals([*text(180, False, seed), error]))
+
+
+def test_a_way_back_from_an_event_is_no_collapse() -> None:
+    loss = 0.01 + 2 * np.exp(-np.arange(400) / 8) + 0.001 * np.random.default_rng(5).random(400)
+    loss[120:280] = 1.4 + 0.02 * np.random.default_rng(6).standard_normal(160)
+    assert not findings(make_signals({"train_loss": loss}))

@@ -100,3 +100,11 @@ def test_a_score_that_does_not_tell_when_to_save_excuses_no_gap() -> None:
     evaluations = make_curve(noisy, "val_metric", name="accuracy", step=np.arange(50, 1001, 50), series_id=1)
     signals = make_signals([make_curve(LOSS), evaluations], events=tuple(saved(range(50, 501, 50))))
     assert isinstance(checkpoint_failure.detect(signals, PARAMS), Fired)
+
+
+def test_a_save_or_two_without_a_better_evaluation_still_tell_when_to_save() -> None:
+    value = np.r_[np.linspace(3, 1.5, 12), np.full(10, 2.5)]
+    value[[5, 8]] += 0.3
+    evaluations = make_curve(value, "val_loss", step=np.arange(50, 1101, 50), series_id=1)
+    signals = make_signals([make_curve(LOSS), evaluations], events=tuple(saved(range(50, 601, 50))))
+    assert isinstance(checkpoint_failure.detect(signals, PARAMS), Clear)

@@ -42,6 +42,7 @@ from trainforensics.signals.evaluations import condense, evaluated, is_whole, le
 from trainforensics.signals.frozen import finds_nothing, frozen_metric, nothing_to_find
 from trainforensics.signals.jumps import MAX_JUMP_POINTS
 from trainforensics.signals.noise import printed_grid
+from trainforensics.signals.task import adversarial
 
 LEARNT = 0.5  # logarithm of the factor by which the training loss fell from its first to its last third
 
@@ -94,7 +95,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
 
 def _fault(curve: Curve, train: Curve | None, signals: Signals, params: Params) -> _Fault | None:
     fault = _not_finite(curve, signals)
-    if fault is not None or train is None or curve.series.role != "val_loss":
+    if fault is not None or train is None or curve.series.role != "val_loss" or adversarial(curve):
         return fault
     clean = evaluated(usable(curve))
     level = _training_level(train, clean)

@@ -3,7 +3,8 @@
 What it detects:
     Four or more bursts of the training loss whose onsets lie a fixed number of steps apart (some may be missing), too
     regular for chance. A level that goes up and down in the same way in every period; where the log tells how long an
-    epoch is, three epochs that do so are enough.
+    epoch is, three epochs that do so are enough. Or leaps at a fixed distance, up as well as down, between which the
+    loss keeps its course: classes or shards one after another.
 
 Why it matters:
     Optimisation has no clock; data order has. Something in the order recurs: a source that was not shuffled in, the
@@ -35,6 +36,7 @@ from trainforensics.detectors.loss.events import USES
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Curve, Signals
+from trainforensics.signals.blocks import blocks
 from trainforensics.signals.curve import Floats
 from trainforensics.signals.epochs import steps_of_epoch
 from trainforensics.signals.losses import loss_events
@@ -73,7 +75,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
     loss = loss if left is None else loss.take(loss.step < left)  # what has left its level swings as it will
     if len(loss) < MIN_POINTS:
         return Clear()
-    finding = _by_bursts(signals, loss, params) or _by_level(signals, loss, params)
+    finding = _by_bursts(signals, loss, params) or _by_level(signals, loss, params) or _by_blocks(signals, loss, params)
     return Fired((finding,)) if finding is not None else Clear()
 
 
@@ -97,10 +99,40 @@ def _by_level(signals: Signals, loss: Curve, params: Params) -> Finding | None:
     if found is None or _of_bursts_elsewhere(signals, loss, found):
         return None
     rate = signals.curve("learning_rate")
-    known = rate is not None and len(rate) >= MIN_POINTS
-    if known and rate is not None and _swings(at_steps(rate, loss.step), found, params["rate_swing"]):
+    if _swings_with(signals, loss, found.points, params["rate_swing"]):
         return None
-    return _of_levels(signals, loss, found, known)
+    return _of_levels(signals, loss, found, rate is not None and len(rate) >= MIN_POINTS)
+
+
+def _by_blocks(signals: Signals, loss: Curve, params: Params) -> Finding | None:
+    if signals.axis.unit == "epoch" or float(np.mean(np.diff(loss.step) == loss.cadence)) < EVENLY:
+        return None
+    found = blocks(loss.value)
+    if found is None or _swings_with(signals, loss, found.points, params["rate_swing"]):
+        return None
+    steps, first = found.points * loss.cadence, int(loss.step[found.first])
+    text = f"{loss.name} leaps by {found.leap:.3g} every {steps} steps and keeps its course between"
+    widths = f"a usual leap, {found.leap / found.within:.3g} times a usual move between"
+    return Finding(
+        kind="periodic-data-order",
+        series=loss.name,
+        role="train_loss",
+        onset_step=first,
+        onset_interval=(int(loss.step[max(found.first - 1, 0)]), first),
+        confidence=0.75,
+        summary=f"{text}: the data come in blocks{_epochs(signals, steps)}",
+        recovery="unrecovered",
+        evidence=(
+            Evidence(loss.name, first, float(steps), None, f"steps of a block, {found.number} of them"),
+            Evidence(loss.name, first, found.leap, found.within, widths),
+        ),
+    )
+
+
+def _swings_with(signals: Signals, loss: Curve, points: int, share: float) -> bool:
+    rate = signals.curve("learning_rate")
+    known = rate is not None and len(rate) >= MIN_POINTS
+    return known and rate is not None and _swings(at_steps(rate, loss.step), points, share)
 
 
 def _of_bursts_elsewhere(signals: Signals, loss: Curve, found: Cycle) -> bool:
@@ -112,14 +144,14 @@ def _of_bursts_elsewhere(signals: Signals, loss: Curve, found: Cycle) -> bool:
     return bool(np.abs(np.exp(2j * np.pi * at / found.points).mean()) < TOGETHER)
 
 
-def _swings(rate: Floats, found: Cycle, share: float) -> bool:
+def _swings(rate: Floats, points: int, share: float) -> bool:
     """Whether the learning rate goes up within the cycles, as by a cyclic schedule or warm restarts."""
     rate = rate[np.isfinite(rate)]
-    cycles = len(rate) // found.points
+    cycles = len(rate) // points
     if cycles < 2:
         return False
-    late = rate[len(rate) - cycles * found.points :]
-    rises = np.maximum(0.0, np.diff(late, prepend=late[0])).reshape(cycles, found.points).sum(axis=1)
+    late = rate[len(rate) - cycles * points :]
+    rises = np.maximum(0.0, np.diff(late, prepend=late[0])).reshape(cycles, points).sum(axis=1)
     return bool(np.median((rises / np.maximum(late.reshape(cycles, -1).max(axis=1), 1e-300))[1:]) > share)
 
 

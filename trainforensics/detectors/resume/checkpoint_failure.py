@@ -40,7 +40,7 @@ META = Meta(
     params=(Param("intervals", 3.0, "one missed save may be a skipped evaluation, two in a row are not"),),
 )
 REGULAR = 5  # saved checkpoints from which a usual distance is known
-EVEN = 0.8  # share of distances that must agree with it
+EVEN = 0.8  # share of distances that must agree with it, or of saves that came with a better evaluation
 SAME = 0.02  # of the usual distance: messages closer than this tell of one failure
 
 
@@ -82,15 +82,15 @@ def _failure(signals: Signals, failed: list[Event], saved: list[int]) -> Finding
 
 
 def _only_better_are_saved(signals: Signals, saved: list[int], following: int) -> bool:
-    """Whether every save came with a better evaluation and none came after the last, or what came was no number: then
-    no save was due."""
+    """Whether saves came with better evaluations, nearly all of them, and none of these came after the last, or what
+    came was no number: then no save was due."""
     for curve in (*signals.curves("val_loss"), *map(oriented, signals.curves("val_metric"))):
         known = np.where(curve.finite, curve.value, np.inf)
         best = [known[curve.step <= step].min(initial=np.inf) for step in saved]
         inside = known[(curve.step > saved[-1]) & (curve.step < following)]
         if not np.isfinite(best[-1]) or not len(inside):
             continue
-        told = bool(np.all(np.diff(best[1:]) < 0)) or not np.isfinite(inside).any()
+        told = np.mean(np.diff(best[1:]) < 0) >= EVEN or not np.isfinite(inside).any()
         if told and inside.min() >= best[-1]:
             return True
     return False

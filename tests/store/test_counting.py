@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from logs import imported
+
+from trainforensics.model import Axis
+
+
+def losses(n: int, seed: int = 0) -> list[float]:
+    rng = np.random.default_rng(seed)
+    return [round(float(v), 4) for v in 2 + 3 * np.exp(-np.arange(n) / 20) + 0.05 * rng.normal(size=n)]
+
+
+def write(folder: Path, printed: list[float], state: list[float], every: int = 10) -> None:
+    """What a Hugging Face trainer prints, without steps, and the state that it saves."""
+    folder.mkdir(parents=True)
+    lines = [f"{{'loss': {v}, 'learning_rate': 0.0001, 'epoch': {i / 100:.2f}}}" for i, v in enumerate(printed)]
+    (folder / "train.log").write_text("\n".join(lines) + "\nTraceback (most recent call last):\nRuntimeError: lost\n")
+    history = [{"loss": v, "epoch": i / 100, "step": every * (i + 1)} for i, v in enumerate(state)]
+    (folder / "trainer_state.json").write_text(json.dumps({"log_history": history, "global_step": every * len(state)}))
+
+
+@pytest.mark.parametrize(
+    ("printed", "state", "last"),
+    [
+        (losses(60), losses(60), 600),
+        (losses(60), losses(60)[:40], 600),  # the state was saved before the end
+        (losses(60)[25:], losses(60)[:40], 600),  # what was printed begins at a restart
+    ],
+)
+def test_rows_take_the_steps_of_the_same_losses(
+    printed: list[float], state: list[float], last: int, tmp_path: Path
+) -> None:
+    write(tmp_path / "run", printed, state)
+    (run,) = imported(tmp_path / "store", tmp_path / "run").values()
+    assert run.axis.unit == "step"
+    ends = {s.series.source: s.last_step for s in run.series if s.series.name == "loss"}
+    assert ends == {"train.log": last, "trainer_state.json": 10 * len(state)}
+    assert {event.step for event in run.events if "lost" in event.text} == {last}
+
+
+def test_other_losses_keep_their_rows(tmp_path: Path) -> None:
+    write(tmp_path / "run", losses(60), losses(60, seed=1))
+    runs = imported(tmp_path / "store", tmp_path / "run").values()
+    assert Axis("row", "row") in {run.axis for run in runs}

@@ -1,0 +1,193 @@
+"""Twins: two runs of the same settings whose losses part."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from trainforensics.blame.described import flat, leaf, setting
+from trainforensics.blame.sampler import SYNONYMS
+from trainforensics.compare.pairing import pairs
+from trainforensics.compare.series import compare_curves
+from trainforensics.compare.settings import compare_settings
+from trainforensics.compare.together import SHARED, common, shared_noise, short_name
+from trainforensics.kinds import KINDS
+from trainforensics.model import Evidence, Finding, Incident, Scope
+from trainforensics.signals import Signals
+from trainforensics.signals.curve import Floats, Ints
+from trainforensics.signals.evaluations import point_noise
+from trainforensics.signals.trend import level, moving_median, span
+
+FEWEST_TWIN, FEWEST_PART = 64, 5  # common points; those that tell a difference
+BEGUN, VISIBLE = 0.5, 2.0  # noise widths: where the gap counts from, and what it must reach at the end
+GROWS = 1.5  # the gap at the end in that halfway from the parting
+AT_ONCE = 0.2  # of the noise of a difference; the median difference of independent runs is 0.67 of it
+ROUNDED = 1e-4  # of the loss: what another order of summation changes in its first values
+FEWEST_SETTINGS = 5  # that say what a run was made of
+TOGETHER = 0.1  # share of the common points before the parting
+_MACHINE = re.compile(
+    r"precision|dtype|fp\d+|float\d|bf16|tf32|(^|_)amp|loss_scal|determin|compile|kernel|flash|attn_impl|cudnn|quant"
+    r"|world_size|n?gpus?|nodes?|devices?|parallel|hardware|cuda|driver|nccl|backend",
+    re.IGNORECASE,
+)
+_SET = frozenset({"learning_rate", "weight_decay", "momentum", "beta2", "batch_size", "gradient_accumulation"})
+_UNRELATED = frozenset({"monitoring", "cluster"})  # families whose alarms leave the loss as it is
+
+
+@np.errstate(all="ignore")
+def parted_twins(
+    a: Signals, b: Signals, told: Mapping[str, Sequence[Incident]], *, alone: bool
+) -> tuple[str, Finding] | None:
+    """The twin with the worse loss, where two run together at first and end ever further apart; the second of two that
+    are equal at first and part at once."""
+    if not _are_twins(a, b, alone=alone) or any(_explains(i) for run in (a, b) for i in told[run.run]):
+        return None
+    step, mine, theirs = common(a.curve("train_loss"), b.curve("train_loss"))
+    if len(step) < FEWEST_TWIN:
+        return None
+    sudden = _sudden_parting(mine, theirs)
+    if sudden is not None:
+        return b.run, _parted_at(b, a, step, mine, theirs, sudden)
+    if alone and _never_together(a, b, mine, theirs):
+        return b.run, _apart_from_the_start(b, a, step, mine, theirs)
+    gap = _growing_gap(mine, theirs)
+    if gap is None:
+        return None
+    at, widths = gap
+    tail = slice(-span(len(step)), None)
+    if np.median(mine[tail] - theirs[tail]) < 0:
+        a, b, mine, theirs = b, a, theirs, mine
+    ends = float(np.median(mine[tail])), float(np.median(theirs[tail]))
+    name, before = _loss_name(a), int(step[max(at - 1, 0)])
+    shared = shared_noise(mine[:at], theirs[:at])
+    start = f"up to there the noise of their difference is {shared:.2g} of that of independent runs"
+    rows = (
+        Evidence(name, int(step[at]), float(mine[at]), float(theirs[at]), start),
+        Evidence(name, int(step[-1]), *ends, f"gap at the end {ends[0] - ends[1]:.3g}"),
+    )
+    summary = (
+        f"{name} runs with that of {short_name(b)} up to step {before} and ends {widths:.2g} noise widths above it "
+        f"({ends[0]:.4g} against {ends[1]:.4g}), the gap still growing"
+    )
+    return a.run, _nondeterminism(a, b, (before, int(step[at])), 0.6, summary, rows)
+
+
+def _parted_at(b: Signals, a: Signals, step: Ints, mine: Floats, theirs: Floats, at: int) -> Finding:
+    """Runs that were equal to the last digit and differ by their whole noise from one point to the next."""
+    name, before, onset = _loss_name(b), int(step[at - 1]), int(step[at])
+    rows = (Evidence(name, onset, float(theirs[at]), float(mine[at]), f"equal at all {at} points before"),)
+    summary = (
+        f"{name} equals that of {short_name(a)} to the last digit up to step {before} and differs by its whole noise "
+        f"from step {onset} on: other data or another random state, not rounding"
+    )
+    return _nondeterminism(b, a, (before, onset), 0.8, summary, rows)
+
+
+def _never_together(a: Signals, b: Signals, mine: Floats, theirs: Floats) -> bool:
+    """Whether runs of the same settings and seed differ in their first values already by more than the order of
+    summation changes, and share no more of their noise later."""
+    settings = [dict(flat(run.config)) for run in (a, b)]
+    seeds = [setting(run.config, SYNONYMS["seed"]) for run in (a, b)]
+    if min(map(len, settings)) < FEWEST_SETTINGS or seeds[0] is None or seeds[0] != seeds[1]:
+        return False
+    if any(d.weight != "incidental" for d in compare_settings(a.config, b.config)):
+        return False
+    apart = np.abs(mine - theirs)[:FEWEST_PART] / np.abs(theirs)[:FEWEST_PART]
+    return bool((apart > ROUNDED).all()) and shared_noise(mine, theirs) > SHARED
+
+
+def _apart_from_the_start(b: Signals, a: Signals, step: Ints, mine: Floats, theirs: Floats) -> Finding:
+    """Runs of the same seed that were never equal."""
+    name, onset = _loss_name(b), int(step[0])
+    shared = shared_noise(mine, theirs)
+    rows = (
+        Evidence(name, onset, float(theirs[0]), float(mine[0]), f"that of {short_name(a)} at the first common step"),
+        Evidence(name, int(step[-1]), shared, 1.0, "noise of the difference in that of independent runs"),
+    )
+    summary = (
+        f"{name} differs from that of {short_name(a)} from the first common step {onset} on ({theirs[0]:.5g} against "
+        f"{mine[0]:.5g}) although settings and seed are the same: other data or another random state, not rounding"
+    )
+    return _nondeterminism(b, a, (onset, onset), 0.6, summary, rows)
+
+
+def _nondeterminism(
+    run: Signals, twin: Signals, between: tuple[int, int], sure: float, summary: str, rows: tuple[Evidence, ...]
+) -> Finding:
+    """A parting `between` two steps; `sure` where it is not known that both were configured alike."""
+    return Finding(
+        kind="nondeterminism",
+        series=_loss_name(run),
+        role="train_loss",
+        onset_step=between[1],
+        onset_interval=between,
+        recovery="unrecovered",
+        confidence=round(sure + (0.1 if run.config and twin.config else 0.0), 2),
+        scope=Scope(sibling=twin.run),
+        summary=summary,
+        evidence=(*rows, *_machine_rows(run, twin)),
+    )
+
+
+def _loss_name(run: Signals) -> str:
+    curve = run.curve("train_loss")
+    return curve.name if curve is not None else "the loss"
+
+
+def _sudden_parting(a: Floats, b: Floats) -> int | None:
+    """Index of the first difference of runs equal until then, where it is at once as large as their noise: rounding
+    errors grow over many steps."""
+    differ = np.flatnonzero(a != b)
+    at = int(differ[0]) if len(differ) else len(a)
+    if at < max(TOGETHER * len(a), FEWEST_TWIN // 2) or len(a) - at < FEWEST_TWIN // 2 or np.ptp(a[:at]) == 0:
+        return None
+    near = slice(at, at + FEWEST_PART)
+    whole = math.hypot(point_noise(a), point_noise(b))
+    return (
+        at if np.median(np.abs(a[near] - b[near])) > AT_ONCE * whole and shared_noise(a[at:], b[at:]) > SHARED else None
+    )
+
+
+def _are_twins(a: Signals, b: Signals, *, alone: bool) -> bool:
+    """Whether nothing that was set on purpose differs; where a run does not say, only a pair by itself is taken for
+    twins, since more runs are a search over settings."""
+    if a.config and b.config:
+        differing = (d for d in compare_settings(a.config, b.config) if d.weight != "incidental")
+        if any(not _MACHINE.search(leaf(d.key)) for d in differing):
+            return False
+    elif not alone:
+        return False
+    settings = (compare_curves(*pair) for pair in pairs(a, b)[0] if pair[0].series.role in _SET)
+    return all(s is None or s.relation in ("identical", "together", "unjudged") for s in settings)
+
+
+def _explains(incident: Incident) -> bool:
+    """Whether a run's own alarm already says why its loss leaves its twin's."""
+    kind = KINDS.get(incident.kind)
+    return incident.is_root_alarm and (kind is None or kind.family not in _UNRELATED)
+
+
+def _growing_gap(a: Floats, b: Floats) -> tuple[int, float] | None:
+    """Index from which the runs stand apart for good, and their distance at the end in widths of their own noise."""
+    n, width = len(a), span(len(a))
+    own = np.hypot(level(a).sigma, level(b).sigma)
+    gap = moving_median(a - b, width) / own
+    near = np.flatnonzero(np.abs(gap) < BEGUN)
+    at = int(near[-1]) + 1 if len(near) else 0
+    if at < max(TOGETHER * n, 2 * width) or n - at < 2 * width:
+        return None
+    half, end = float(np.median(gap[at : at + (n - at) // 2])), float(np.median(gap[-width:]))
+    if abs(end) < VISIBLE or abs(end) < GROWS * abs(half) or shared_noise(a[:at], b[:at]) > SHARED:
+        return None
+    return at, abs(end)
+
+
+def _machine_rows(a: Signals, b: Signals) -> Iterator[Evidence]:
+    for difference in compare_settings(a.config, b.config):
+        if difference.weight != "incidental":
+            yield Evidence(
+                difference.key, None, None, None, f"{difference.key}: {difference.a} here, {difference.b} there"
+            )

@@ -1,0 +1,80 @@
+"""Places the rows of a log that counts none of its steps on those of another log of the run that does.
+
+A console that prints `{'loss': 2.08, 'epoch': 0.01}` beside the trainer's own state: the same numbers in the same
+order, with steps in one of them alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainforensics.store.agreement import share_alike
+from trainforensics.store.assembly import main_series, read_points
+from trainforensics.store.staging import Staged
+
+FEWEST = 8  # values in the same order that are no chance
+ALIKE = 0.9  # of them that must agree to the digits printed
+MOST_TRIED = 64  # places in the counted log at which the other may begin, as one does that was printed since a restart
+
+_Ints = NDArray[np.int64]
+_Floats = NDArray[np.float64]
+
+
+def place_rows(staged: Sequence[Staged]) -> None:
+    """Give logs that count rows alone the steps of one that holds the same losses, where there is one."""
+    counted = [log for log in staged if log.points and (log.axis is None or log.axis.unit == "step")]
+    for log in staged:
+        if log.axis is None or log.axis.unit != "row" or not log.points:
+            continue
+        found = ((other, placed) for other in counted if (placed := _placed(log, other)) is not None)
+        other, placed = next(found, (None, None))
+        if other is not None and placed is not None:
+            _move(log, placed)
+            log.axis = other.axis
+
+
+def _placed(log: Staged, other: Staged) -> Callable[[_Ints], _Ints] | None:
+    """Which steps the rows of a log are, by the values of its longest training loss; None where the other has none of
+    the same values in the same order."""
+    tag = log.series[main_series({i: s for i, s in enumerate(log.series) if s.n})].name
+    if tag not in {series.name for series in other.series if series.n}:
+        return None
+    (row, value), (step, known) = read_points(log, tag), read_points(other, tag)
+    at = _begins(value, known)
+    if at is None or (np.diff(row) <= 0).any() or (np.diff(step) <= 0).any():
+        return None
+    n = min(len(value), len(known) - at)
+    return lambda rows: _interpolated(rows, row[:n], step[at : at + n])
+
+
+def _begins(value: _Floats, known: _Floats) -> int | None:
+    """Where in `known` the values begin and from where on they agree with it, in order."""
+    if min(len(value), len(known)) < FEWEST:
+        return None
+    first = np.flatnonzero(np.abs(known - value[0]) <= np.abs(value[0]) * 1e-2)[:MOST_TRIED]
+    for at in first.tolist():
+        n = min(len(value), len(known) - at)
+        if n >= FEWEST and share_alike(value[:n], known[at : at + n]) >= ALIKE:
+            return int(at)
+    return None
+
+
+def _interpolated(rows: _Ints, row: _Ints, step: _Ints) -> _Ints:
+    """Steps of rows, of which some are known; before and beyond those at the usual distance."""
+    usual = float(np.median(np.diff(step)) / np.median(np.diff(row)))
+    beyond = np.where(rows > row[-1], (rows - row[-1]) * usual, np.minimum(rows - row[0], 0) * usual)
+    return np.asarray(np.rint(np.interp(rows, row, step) + beyond), dtype=np.int64)
+
+
+def _move(log: Staged, placed: Callable[[_Ints], _Ints]) -> None:
+    def one(step: int | None) -> int | None:
+        return None if step is None else int(placed(np.array([step]))[0])
+
+    log.spool.move(placed)
+    for series in log.series:
+        series.first_step, series.last_step = one(series.first_step), one(series.last_step)
+    log.events = [replace(event, step=one(event.step)) for event in log.events]
