@@ -30,6 +30,7 @@ AT_ONCE = 0.5  # of a swing, from one point to the next
 SMOOTH = 1.5  # times as many turns, where turns of half the height are counted
 HEAVY = 0.99  # of momentum; usual are 0.9 to 0.95
 TALL, WIDE = 2.0, 0.1  # factor of the tallest rise where nothing says of the momentum; of what was learnt before it
+FALLS = 4.0  # factor between the first low and the last: of learning; a spring comes back to the same floor
 FADES = 1.5  # factor between the first rise and the last: of a spring; an order of the data goes on as it is
 RATE = 0.1  # of its highest value, by which a learning rate may rise meanwhile
 PART = 0.05  # of a whole number: periods to an epoch
@@ -127,7 +128,7 @@ def _rings(signals: Signals, loss: Curve) -> Ringing | None:
         return found if period <= 4 * math.pi * memory else None
     low, high = found.level[::2], found.level[1::2]
     change = (high[-1] - low[-1]) / (high[0] - low[0])
-    falls_on = high[-1] < low[0] and low[-1] < low[0] / TALL  # a spring comes back to the same floor
+    falls_on = high[-1] < low[0] and low[-1] < low[0] / FALLS
     if falls_on or np.max(high / low) < TALL or 1 / FADES < change < FADES:
         return None
     turns = (steps_of_epoch(signals) or 0.0) / period
