@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from trainforensics.model import Series
-from trainforensics.signals.blanks import with_blanks
+from trainforensics.signals.blanks import with_blanks, without_unmade
 from trainforensics.store.reader import StoredBlanks, StoredPoints, StoredSeries
 
 ROWS = np.arange(200)
@@ -95,3 +98,19 @@ def test_a_norm_beside_a_finite_loss(rows: set[int]) -> None:
     filled, _ = with_blanks([LOSS, NORM, RATE], points, {1: _blank(blank)})
     assert set(filled[1].step[np.isnan(filled[1].value)].tolist()) == rows
     assert filled[0] is points[0]
+
+
+@pytest.mark.parametrize(("columns", "left"), [(4, 3), (2, 20)])
+def test_rows_of_zeros_alone_are_evaluations_that_were_not_made(columns: int, left: int) -> None:
+    stored = [_series(i, f"val/{i}", "val_loss" if i else "val_metric") for i in range(columns)]
+    made = np.isin(np.arange(20), (6, 13, 19))
+    points = {i: replace(_points(ROWS[:20]), value=made * (1.0 + i)) for i in range(columns)}
+    kept, told = without_unmade(stored, points)
+    assert {len(p.value) for p in kept.values()} == {left}
+    assert len(told) == (left == 3)
+
+
+def test_a_metric_of_zero_beside_a_loss_is_an_evaluation() -> None:
+    stored = [_series(0, "val/loss", "val_loss"), *(_series(i, f"val/{i}", "val_metric") for i in (1, 2, 3))]
+    points = {i: replace(_points(ROWS[:20]), value=np.full(20, float(i == 0))) for i in range(4)}
+    assert {len(p.value) for p in without_unmade(stored, points)[0].values()} == {20}

@@ -1,4 +1,5 @@
-"""Rows that were written without a number for the loss or for a norm: where that means that it was not finite.
+"""Rows without a number for the loss or for a norm, where that means that it was not finite; and rows of zeros for
+evaluations that were not made.
 
 JSON has no NaN and tables write it as an empty cell, so what was NaN often comes as nothing. Nothing also stands in
 rows of another sort (an evaluation, a summary), which hold something that rows of training do not.
@@ -19,6 +20,7 @@ ROLES = frozenset(
     {"train_loss", "val_loss", "grad_norm", "param_norm", "update_norm", "update_ratio", "activation_norm"}
 )
 COMPANIONS = frozenset({"learning_rate", "skipped_steps", "overflow", "loss_scale", "batch_size", "tokens_seen"})
+EVALUATED, FEWEST_ZEROS = frozenset({"val_loss", "val_metric"}), 3  # series that are zero by no chance at once
 FEWEST = 10  # rows with a number before a row without one says anything
 SELDOM = 0.1  # of the rows with a number; a series with more rows without one is simply not logged in each row
 AT_END = 3  # rows from the last number on; fewer may be a summary
@@ -45,6 +47,33 @@ def with_blanks(
             message = f"{series.series.name}: {int(lost.sum())} rows hold no number for it and are taken as NaN"
             warnings.append(ReadWarning("blank", series.series.source, message))
     return filled, warnings
+
+
+def without_unmade(
+    stored: Sequence[StoredSeries], points: Mapping[int, StoredPoints]
+) -> tuple[dict[int, StoredPoints], list[ReadWarning]]:
+    """The points without those rows of a source in which every loss and metric of validation is exactly zero, while
+    others hold numbers: a table has cells for them in each row, and zero where no evaluation was made."""
+    kept, warnings = dict(points), []
+    for part in {series.part for series in stored}:
+        own = [s for s in stored if s.part == part and s.series.role in EVALUATED and s.series.id in points]
+        rows = [points[s.series.id].seq for s in own]
+        if len(own) < FEWEST_ZEROS or not any(s.series.role == "val_loss" for s in own):
+            continue
+        if any(not np.array_equal(rows[0], other) for other in rows):
+            continue
+        made = np.any([points[s.series.id].value != 0 for s in own], axis=0)
+        if made.all() or not made.any():
+            continue
+        for series in own:
+            kept[series.series.id] = _taken(points[series.series.id], made)
+        message = f"{int((~made).sum())} rows hold zero for all {len(own)} series of validation: none was made there"
+        warnings.append(ReadWarning("blank", own[0].series.source, message))
+    return kept, warnings
+
+
+def _taken(points: StoredPoints, kept: Bools) -> StoredPoints:
+    return replace(points, **{f.name: getattr(points, f.name)[kept] for f in fields(StoredPoints)})
 
 
 def _lost(own: Ints, blank: StoredBlanks, beside: Sequence[tuple[StoredSeries, Ints]]) -> Bools:

@@ -248,7 +248,7 @@ def _one_answer(signals: Signals, loss: Curve) -> Ignorance | None:
     many, value = len(found.curve), found.curve.value[0]
     start = max(int(loss.at(int(found.curve.step[0]))), 0)
     return Ignorance(
-        start, None, f"all {many} values of {found.curve.name} are exactly {value:.5g}: one answer for all"
+        start, None, f"{many} of {found.of} values of {found.curve.name} are exactly {value:.5g}: one answer for all"
     )
 
 

@@ -15,6 +15,7 @@ from trainforensics.signals.run import Signals
 
 FEW, MANY = 4, 10  # evaluations of one value: three may agree in a small set; scores of a young model often are zero
 FALLEN = 0.2  # share of its start by which the training loss must have fallen
+HELD = 0.9  # of many evaluations: the weights of a lone other one were swapped, or restored
 LATE = 0.1  # share of that fall in the later half; a loss that only learns class sizes is at rest
 APART = 0.5  # training loss against that of always the same class: below it classes are told apart
 SOLVED = 0.99  # of the best possible score: nothing is left to move
@@ -30,24 +31,30 @@ _REFERENCE = re.compile(r"best|baseline|target|threshold|reference|chance")  # a
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrozenMetric:
-    """A metric of one value, the training level at its evaluations, and whether training goes on learning meanwhile."""
+    """A metric of one value in those evaluations, how many it has `of` them in all, the training level there, and
+    whether training goes on learning meanwhile."""
 
     curve: Curve
+    of: int
     level: Floats
     still_falls: bool
     tells_apart: bool
 
 
 def frozen_metric(signals: Signals, train: Curve) -> FrozenMetric | None:
-    """The metric that never moved, where no metric did; None where one has moved: a small set may show no difference
-    between two models that both learnt."""
+    """The metric that never moved, but for one in ten of many evaluations, where no metric did; None where one has
+    moved: a small set may show no difference between two models that both learnt."""
     curves = [c for c in validation_curves(signals, "val_metric") if not _REFERENCE.search(c.name.lower())]
     curves = [c for c in curves if len(c) >= FEW]
-    if not curves or any(float(np.ptp(c.value)) > 0 for c in curves):
+    held = [_held(c) for c in curves]
+    if not curves or any(
+        len(part) < (HELD if len(c) > MANY else 1) * len(c) for part, c in zip(held, curves, strict=True)
+    ):
         return None
-    curve = next((c for c in curves if _may_move(c)), None)
-    if curve is None:
+    found = next(((part, len(c)) for part, c in zip(held, curves, strict=True) if _may_move(part)), None)
+    if found is None:
         return None
+    curve, of = found
     level = level_up_to(train, curve.step)
     level = level[np.isfinite(level)]
     if len(level) < FEW:
@@ -55,7 +62,13 @@ def frozen_metric(signals: Signals, train: Curve) -> FrozenMetric | None:
     fall, late = float(level[0] - level[-1]), float(level[len(level) // 2] - level[-1])
     apart = _tells_classes_apart(level, float(curve.value[0]))
     falls = fall > max(FALLEN * abs(level[0]), 4 * point_noise(level)) and (late >= LATE * fall or apart)
-    return FrozenMetric(curve, level, falls, apart)
+    return FrozenMetric(curve, of, level, falls, apart)
+
+
+def _held(curve: Curve) -> Curve:
+    """The evaluations that came out as most of them did."""
+    seen, times = np.unique(curve.value, return_counts=True)
+    return curve.take(curve.value == seen[times.argmax()])
 
 
 def finds_nothing(signals: Signals, least: int) -> tuple[Curve, str] | None:

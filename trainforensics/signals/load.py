@@ -12,7 +12,7 @@ from trainforensics import roles
 from trainforensics.config import Settings
 from trainforensics.model import ReadWarning, Series, SeriesSummary
 from trainforensics.signals import checkpoints
-from trainforensics.signals.blanks import with_blanks
+from trainforensics.signals.blanks import with_blanks, without_unmade
 from trainforensics.signals.curve import Curve
 from trainforensics.signals.mixture import shares
 from trainforensics.signals.parts import sum_of_parts
@@ -53,6 +53,7 @@ def judge_series(run: StoredRun, settings: Settings) -> Judged:
     matches = roles.resolve_all(sizes, settings.map, sizes)
     stored = [_resolved(series, matches[series.series.name]) for series in run.series]
     points, blank = with_blanks(stored, *run.points_and_blanks())
+    points, unmade = without_unmade(stored, points)
     streams = _streams(stored, points)
     judged, twins, warnings = _set_twins_aside(streams)
     by_role: dict[str, list[Curve]] = {}
@@ -76,7 +77,7 @@ def judge_series(run: StoredRun, settings: Settings) -> Judged:
         warnings=tuple(w for source in sources for w in source.warnings),
         sampled=next((w.message for source in sources for w in source.warnings if w.kind == "sampled"), ""),
     )
-    return Judged(signals, tuple(_summary(series, twins) for series in stored), (*blank, *warnings))
+    return Judged(signals, tuple(_summary(series, twins) for series in stored), (*blank, *unmade, *warnings))
 
 
 def _mixture(run: StoredRun, losses: list[Curve]) -> list[Curve]:

@@ -205,3 +205,12 @@ def test_one_side_of_a_game_may_be_negative() -> None:
     swings = np.where(np.arange(N) % 3 == 0, -0.2, 0.4)
     assert findings(make_signals([evaluation(swings), training()]))
     assert not findings(make_signals([evaluation(swings, name="val/avg_loss_gen"), training()]))
+
+
+@pytest.mark.parametrize(("others", "told"), [(1, True), (5, False)])
+def test_a_lone_other_value_among_many_evaluations_changes_nothing(others: int, told: bool) -> None:
+    value = np.full(N, 0.1)
+    value[3 : 3 + others] = 0.24
+    found = findings(make_signals([evaluation(value, "val_metric", name="val/acc"), training()]))
+    assert bool(found) is told
+    assert not found or f"{N - others} of {N} evaluations" in found[0].summary

@@ -287,3 +287,16 @@ def test_accuracies_of_a_small_set_swing_without_overfitting(wrong: float) -> No
     rng = np.random.default_rng(3)
     flat = 1 - rng.binomial(500, wrong, (200, 14)) / 500
     assert not any(findings(answers(OWN, held_out)) for held_out in flat)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_never_near_its_best_again_tells_where_training_falls_on_a_little(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n, low = 24, 7
+    course = 250 + 40 * np.exp(-np.arange(n) / 1.5) + 1.5 * np.maximum(np.arange(n) - low, 0)
+    swings = np.where(np.arange(n) > low, 4.5, 1.0) * rng.standard_normal(n)
+    train = epochs([300 - 1.3 * i for i in range(n)], "train_loss")
+    told = [f.severity for f in findings(make_signals([epochs((course + swings).tolist(), "val_loss"), train]))]
+    flat = findings(make_signals([epochs((course.min() + swings).tolist(), "val_loss"), train]))
+    assert told == ["medium"]
+    assert not [f for f in flat if f.severity == "medium"]

@@ -162,7 +162,8 @@ def _frozen_metric(signals: Signals, train: Curve) -> _Fault | None:
     if found is None or not found.still_falls:
         return None
     curve, level = found.curve, found.level
-    text = f"all {len(curve)} evaluations are exactly {curve.value[0]:.6g}"
+    count = f"all {found.of}" if len(curve) == found.of else f"{len(curve)} of {found.of}"
+    text = f"{count} evaluations are exactly {curve.value[0]:.6g}"
     bad = np.ones(len(curve), dtype=np.bool_)
     return _Fault(curve, bad, f"{text} while training loss fell {level[0]:.4g} -> {level[-1]:.4g}", 0.7)
 

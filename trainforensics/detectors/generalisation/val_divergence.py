@@ -81,6 +81,7 @@ META = Meta(
         Param("memorised_rise", 0.05, "and the rise against the level: noise of small sets reaches less by itself"),
         Param("trending_z", 2.0, "standard errors that are enough where the trend itself is beyond doubt (`trend_p`)"),
         Param("never_p", 0.02, "chance that the last evaluations lie above so many of the lowest: noise of any shape"),
+        Param("surely_never_p", 1e-3, "the same where training keeps more of its loss: one false alarm in 1,000 runs"),
         Param("unknown_rise", 1.0, "rise of a few evaluations that needs no fall of the training loss: twice the best"),
         Param("lost", 0.05, "share of the right answers that is lost for good, where no loss is logged"),
         Param("undone", 0.5, "share of the rise that a later fall must undo for the event to be another kind's"),
@@ -117,7 +118,11 @@ def _judge(curve: Curve, train: Curve | None, signals: Signals, params: Params) 
     training = course_between(train, points, rise.best, len(points) - 1)
     if training.way == "rises" or _is_another_shape(curve, points, rise, train, params):
         return None
-    sure = _stands_out(points, rise, params) or _beside_memorised(points, rise, training, params)
+    sure = (
+        _stands_out(points, rise, params)
+        or _beside_memorised(points, rise, training, params)
+        or _never_again(points, rise, training, params)
+    )
     return _finding(curve, points, rise, training, train, signals, params) if sure else None
 
 
@@ -173,6 +178,17 @@ def _beside_memorised(points: Condensed, rise: Rise, training: Course, params: P
         and _lost(points, rise) >= params["memorised_rise"]
         and (clear or trending or never_again(points.value) <= params["never_p"])
         and rise.level - rise.low >= earlier_wobble(points, rise.best)
+    )
+
+
+def _never_again(points: Condensed, rise: Rise, training: Course, params: Params) -> bool:
+    """Whether training falls on while no evaluation comes near the lowest any more, as noise of no shape explains."""
+    return (
+        training.way == "falls"
+        and _lost(points, rise) >= params["memorised_rise"]
+        and rise.trend_p <= params["trend_p"]
+        and never_again(points.value) <= params["surely_never_p"]
+        and rise.level - rise.low >= params["wobble"] * earlier_wobble(points, rise.best)
     )
 
 
