@@ -14,6 +14,7 @@ from trainforensics.signals.curve import Curve, Ints, Matrix
 
 T = TypeVar("T")
 
+LEFT_OVER = 0.1  # of the points of a rank: lines that were torn before they name one leave fewer
 _PLAIN_WORDS = frozenset(
     {
         "loss",
@@ -109,11 +110,11 @@ def _is_whole(name: str) -> bool:
 
 def _primary(curves: tuple[Curve, ...]) -> Curve | None:
     whole = [curve for curve in curves if _is_global(curve.series)]
-    if whole:
+    ranked = [curve for curve in curves if _is_plain_rank(curve.series)]
+    if whole and max(map(len, whole)) >= LEFT_OVER * max(map(len, ranked), default=0):
         plain = [curve for curve in whole if curve.series.domain is None] or whole
         longest = max(map(len, plain))
         return max((c for c in plain if 2 * len(c) >= longest), key=lambda c: (_is_whole(c.name), len(c)))
-    ranked = [curve for curve in curves if _is_plain_rank(curve.series)]
     matrix = stack(ranked)
     if matrix is None:
         return ranked[0] if ranked else None
