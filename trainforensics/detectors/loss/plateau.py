@@ -7,8 +7,9 @@ What it detects:
     nothing: the loss of guessing at random, an accuracy as low, hardly a sample right, more nats per token than
     counting tokens gives, evaluations of exactly one value, one value again and again, or nothing found in any of them
     (four epochs are enough for that), or whose validation ends ten evaluations later where it began. And, without
-    further reason, ten means over epochs that end within 3 % of the first, or thousands of updates from the first one on that end as high. Where no training loss is logged, the same of
-    the validation loss, or accuracies that stay low.
+    further reason, ten means over epochs that end within 3 % of the first, or thousands of updates from the first
+    one on that end as high. Where no training loss is logged, the same of the validation loss, or accuracies that
+    stay low.
 
 Why it matters:
     Steps are paid for and teach nothing: an optimiser that does not step, a frozen graph, a schedule that ended early.
