@@ -325,3 +325,11 @@ def test_a_step_of_the_printed_grid_is_no_burst_of_the_logarithm() -> None:
     assert not found(printed)
     printed[190] = 9e-4
     assert [event.onset for event in found(printed)] == [190]
+
+
+def test_a_wobble_before_a_leap_makes_no_slow_rise() -> None:
+    loss = healthy(1200, 3)
+    loss[804:812] += np.linspace(0.5, 1.0, 8)
+    loss[812:820] += 6 - 0.25 * np.arange(8)
+    found = max(excursions(make_curve(loss)), key=lambda e: e.height)
+    assert (found.shape, found.onset) == ("burst", 812)

@@ -25,6 +25,7 @@ LEFT, FALLING = 0.1, 0.25  # of a height, that is not most of the way back; of w
 STILL_CLIMBS = 0.4  # of its gain on the third before, that the last third gains itself; a straight climb gains half
 FIRST_POINTS = 3  # at the start of a log have no level before them
 BEYOND_COUNT = 1e6  # noise widths that nobody reads digit by digit
+LITTLE = 0.25  # of the height of a burst: a wobble that leads up to its leap
 FOOT = 0.1  # of the height of a burst: what lies below before the jump is its noise
 # Points that rise one after another before an onset (independent noise does so once in 24); times any rise before them.
 UNBROKEN, ABOVE_USUAL = 3, 2.0
@@ -144,7 +145,7 @@ def measure(series: Pyramid, candidate: Candidate, limit: int, undo: Callable[[A
     shortly_before = values[max(0, first + onset - WINDOW) : first + onset]
     if _ordinary(course.smooth[course.peak] - ground.level, shortly_before, ground.level, series.finest.skew, scale):
         return None
-    climb = _climb(course, onset, ground, shortly_before, undo)
+    climb = _climb(course, onset, ground, shortly_before, undo, scale)
     returned = course.returned or _falls_later(values[limit:], scale, climb.before + 0.5 * climb.height)
     if climb.sudden and returned and _is_start(values, first + climb.onset, climb.height):
         return None
@@ -194,7 +195,9 @@ def _onset(course: Course, ground: Ground, scale: int) -> int:
     return int(inside[-1]) + 1 if len(inside) else 0
 
 
-def _climb(course: Course, onset: int, ground: Ground, shortly_before: Floats, undo: Callable[[Any], Any]) -> _Climb:
+def _climb(
+    course: Course, onset: int, ground: Ground, shortly_before: Floats, undo: Callable[[Any], Any], scale: int
+) -> _Climb:
     """The climb from a first point outside the noise. A rise is told against its ground; a burst against the level it
     came from, and from its foot on, a tenth of its height."""
     smooth, before = course.smooth[: course.peak + 1], ground.level
@@ -202,14 +205,25 @@ def _climb(course: Course, onset: int, ground: Ground, shortly_before: Floats, u
     foot = _foot(smooth[onset:], before, height)
     logged, floor = undo(smooth[onset + foot :]), float(undo(before))
     rise = int(np.argmax(logged >= floor + 0.5 * (logged[-1] - floor)))
-    if rise > FEW_POINTS:
+    leap = _leap(smooth[onset + foot :], before, height, scale) if rise > FEW_POINTS >= scale else 0
+    if rise > FEW_POINTS and not leap:
         return _Climb(onset, foot + rise, before, height)
-    onset += foot
+    onset, rise = onset + foot + leap, 0 if leap else rise
     if len(shortly_before):
         before = float(np.median(shortly_before))
         height = float(smooth[-1]) - before
         onset += _foot(smooth[onset:], before, height)
     return _Climb(onset, rise, before, height)
+
+
+def _leap(climb: Floats, before: float, height: float, scale: int) -> int:
+    """Index of the first point of those that gain most of the height at once, as far as medians of `scale` points show
+    it, where what led up to them is little of it; else 0."""
+    gained = climb[scale:] - climb[:-scale]
+    if not len(gained):
+        return 0
+    at = int(np.argmax(gained))
+    return at + 1 if gained[at] >= 0.5 * height and climb[at] - before <= LITTLE * height else 0
 
 
 def _level_before(climb: _Climb, shortly_before: Floats, sigma: float) -> float:

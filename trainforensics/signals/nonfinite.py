@@ -32,6 +32,7 @@ from trainforensics.signals.run import Signals
 from trainforensics.signals.stretches import at_steps, lasting_start, stretches
 from trainforensics.signals.stuck import hidden_points, stuck
 
+_NAN_ITERATIONS = re.compile(r"nan[ _]?(iter|step|loss)|loss[ _]?nan")
 OFTEN = 2  # stretches without a number that went by
 _NAN_MESSAGE = re.compile(r"\bloss\b.{0,30}\b(is|was|became|=|:)\s*['\"]?(nan|inf)", re.IGNORECASE)
 _NAN_LOSS = re.compile(r"\b(nan|inf(inite)?|non-?finite)\b(/\w+)?( or \w+)? (\w+ )?loss\b", re.IGNORECASE)
@@ -258,13 +259,15 @@ def _told(signals: Signals, losses: list[Bad]) -> Episode | None:
 
 
 def _skipped(signals: Signals, losses: list[Bad], onset: Episode | None) -> Episode | None:
-    """Messages that updates were left out because the loss was NaN, of which no row tells, with a finite loss after."""
+    """Messages that updates were left out because the loss was NaN, or a count of such iterations, of which no row
+    tells, with a finite loss after."""
     messages = (_NAN_LOSS, _NAN_MESSAGE)
     said = [e for e in signals.events if e.kind == "update-skipped" and any(m.search(e.text) for m in messages)]
-    if not (said and losses) or onset is not None:
+    if not losses or onset is not None:
         return None
     curve = losses[0].curve
-    steps = sorted({event.step for event in said if event.step is not None and event.step <= curve.step[-1]})
+    told = {event.step for event in said if event.step is not None} | _counted(signals)
+    steps = sorted(step for step in told if step <= curve.step[-1])
     if not steps:
         return None
     at = int(np.searchsorted(curve.step, steps[0]))
@@ -279,8 +282,14 @@ def _skipped(signals: Signals, losses: list[Bad], onset: Episode | None) -> Epis
         segment=int(curve.segment[at]),
         recovery="recovered",
         disguise="message",
-        rank=said[0].rank,
+        rank=said[0].rank if said else None,
     )
+
+
+def _counted(signals: Signals) -> set[int]:
+    """Steps of rows that count iterations whose loss was NaN."""
+    counts = (c for c in signals.curves("nan_count") if _NAN_ITERATIONS.search(c.name.lower()))
+    return {int(step) for curve in counts for step in curve.step[curve.value > 0]}
 
 
 def _without(bad: Bad, onset: Episode | None) -> Bad:

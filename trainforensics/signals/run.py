@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
@@ -79,7 +79,7 @@ class Signals:
         """The per-rank series of a role on common steps, or None with fewer than two."""
         if not self.has(role):
             return None
-        return self.derive(("ranks", role), lambda: stack([c for c in self.curves(role) if _is_plain_rank(c.series)]))
+        return self.derive(("ranks", role), lambda: stack(_own_of_ranks(self.curves(role))))
 
     def layers(self, role: str) -> Matrix | None:
         """The per-layer series of a role on common steps, or None with fewer than two."""
@@ -98,6 +98,27 @@ def _is_plain_rank(series: Series) -> bool:
     return series.rank is not None and series.layer is None and series.expert is None
 
 
+def _of_ranks(curves: Sequence[Curve]) -> list[list[Curve]]:
+    """The plain curves of ranks; where ranks have several of a role, those of one name apart, most ranks first."""
+    ranked = [curve for curve in curves if _is_plain_rank(curve.series)]
+    if len({curve.series.rank for curve in ranked}) == len(ranked):
+        return [ranked] if ranked else []
+    names: dict[str, list[Curve]] = {}
+    for curve in ranked:
+        names.setdefault(re.sub(r"\d+", "", curve.name), []).append(curve)
+    return sorted(names.values(), key=len, reverse=True)
+
+
+def _own_of_ranks(curves: Sequence[Curve]) -> list[Curve]:
+    """One curve a rank, those of a name that says something else on each: a global value is the same on all."""
+    groups = _of_ranks(curves)
+    return next((group for group in groups if not _all_equal(group)), groups[0] if groups else [])
+
+
+def _all_equal(curves: Sequence[Curve]) -> bool:
+    return all(np.array_equal(curve.value, curves[0].value, equal_nan=True) for curve in curves[1:])
+
+
 def _is_global(series: Series) -> bool:
     return series.rank is None and series.layer is None and series.expert is None
 
@@ -110,7 +131,8 @@ def _is_whole(name: str) -> bool:
 
 def _primary(curves: tuple[Curve, ...]) -> Curve | None:
     whole = [curve for curve in curves if _is_global(curve.series)]
-    ranked = [curve for curve in curves if _is_plain_rank(curve.series)]
+    groups = _of_ranks(curves)
+    ranked = next((group for group in groups if _is_whole(group[0].name)), groups[0] if groups else [])
     if whole and max(map(len, whole)) >= LEFT_OVER * max(map(len, ranked), default=0):
         plain = [curve for curve in whole if curve.series.domain is None] or whole
         longest = max(map(len, plain))

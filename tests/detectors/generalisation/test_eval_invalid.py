@@ -211,6 +211,7 @@ def test_one_side_of_a_game_may_be_negative() -> None:
 def test_a_lone_other_value_among_many_evaluations_changes_nothing(others: int, told: bool) -> None:
     value = np.full(N, 0.1)
     value[3 : 3 + others] = 0.24
-    found = findings(make_signals([evaluation(value, "val_metric", name="val/acc"), training()]))
+    falls = make_curve(np.linspace(3, 1, EVERY * N), "train_loss")
+    found = findings(make_signals([evaluation(value, "val_metric", name="val/acc"), falls]))
     assert bool(found) is told
     assert not found or f"{N - others} of {N} evaluations" in found[0].summary

@@ -214,3 +214,12 @@ def test_a_way_back_from_an_event_is_no_collapse() -> None:
     loss = 0.01 + 2 * np.exp(-np.arange(400) / 8) + 0.001 * np.random.default_rng(5).random(400)
     loss[120:280] = 1.4 + 0.02 * np.random.default_rng(6).standard_normal(160)
     assert not findings(make_signals({"train_loss": loss}))
+
+
+@pytest.mark.parametrize("staged", [False, True])
+def test_samples_that_are_far_too_easy_for_a_while(staged: bool) -> None:
+    loss = 2 + 3 * np.exp(-np.arange(400) / 20) + 0.1 * np.random.default_rng(7).standard_normal(400)
+    loss[250:270] = 0.3
+    stage = np.repeat([0.0, 1.0, 2.0], [250, 20, 130])
+    found = findings(make_signals({"train_loss": loss, **({"stage": stage} if staged else {})}))
+    assert [(f.onset_step, f.end_step, f.recovery) for f in found] == ([] if staged else [(251, 270, "recovered")])

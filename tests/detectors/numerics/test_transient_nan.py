@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from factories import make_curve, make_signals
 
 from trainforensics.detectors.numerics import grad_nan, nan_onset, transient_nan
@@ -86,3 +87,16 @@ def test_a_batch_that_was_left_out_for_its_loss() -> None:
     assert (found.occurrences, found.end_step, found.recovery) == ((25,), 25, "recovered")
     assert "no row holds" in found.summary
     assert isinstance(transient_nan.detect(make_signals({"train_loss": LOSS}, events=skips[1:]), {}), Clear)
+
+
+@pytest.mark.parametrize(("name", "told"), [("number of nan iterations", True), ("nan grads", False)])
+def test_an_iteration_that_is_counted_as_nan(name: str, told: bool) -> None:
+    count = np.where(np.arange(200) == 120, 1.0, 0.0)
+    loss, row = 2 + 0.1 * np.sin(np.arange(200)), np.arange(200) != 120
+    curves = [
+        make_curve(loss[row], step=np.arange(200)[row]),
+        make_curve(count, "nan_count", name=name, step=np.arange(200), series_id=1),
+    ]
+    outcome = transient_nan.detect(make_signals(curves), {})
+    assert isinstance(outcome, Fired) is told
+    assert not isinstance(outcome, Fired) or outcome.findings[0].onset_step == 120

@@ -95,7 +95,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
 
 def _fault(curve: Curve, train: Curve | None, signals: Signals, params: Params) -> _Fault | None:
     fault = _not_finite(curve, signals)
-    if fault is not None or train is None or curve.series.role != "val_loss" or adversarial(curve):
+    if fault is not None or train is None or curve.series.role != "val_loss" or _of_a_game(signals):
         return fault
     clean = evaluated(usable(curve))
     level = _training_level(train, clean)
@@ -105,6 +105,11 @@ def _fault(curve: Curve, train: Curve | None, signals: Signals, params: Params) 
         if fault is not None:
             return fault
     return None
+
+
+def _of_a_game(signals: Signals) -> bool:
+    """Whether a validation loss is one side of a game, so that sums with it may be of any sign."""
+    return any(adversarial(curve) for curve in signals.curves("val_loss"))
 
 
 def _training_level(train: Curve, clean: Curve) -> Floats:

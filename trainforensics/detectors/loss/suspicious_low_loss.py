@@ -7,7 +7,8 @@ What it detects:
     level, or of which nothing is left from one point to the next. One that is solved, with no training sample wrong,
     while the learning rate still warms up or in the first percents of the declared steps. An accuracy of training
     that had settled below nine tenths and is exactly one from the next point to the end. A similarity at -1. And one
-    that falls because its features do: the codes in use, or the spread of the representation, vanish with it.
+    that falls because its features do: the codes in use, or the spread of the representation, vanish with it. A
+    stretch of five points or more below half of the level on both of its sides, sharp at both ends.
 
 Why it matters:
     The model reads its answer: a missing causal mask, labels in the input, packing that lets documents see themselves,
@@ -51,10 +52,12 @@ from trainforensics.signals.collapse import (
     solved,
     warming_up,
 )
+from trainforensics.signals.dips import dips
 from trainforensics.signals.epochs import passes
 from trainforensics.signals.evaluations import validation_curves
 from trainforensics.signals.precursors import companions
-from trainforensics.signals.task import per_token, planned_steps, rewarded
+from trainforensics.signals.structure import announced
+from trainforensics.signals.task import adversarial, per_token, planned_steps, rewarded
 
 FEW_POINTS = 5
 
@@ -99,6 +102,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
         or _features_vanish(signals, loss)
         or _nothing_to_learn(signals, loss, params)
         or _gone_at_once(signals, loss, params["gone"])
+        or _for_a_while(signals, loss)
     )
     return Fired((fell,)) if fell is not None else Clear()
 
@@ -188,6 +192,35 @@ def _gone_at_once(signals: Signals, loss: Curve, left: float) -> Finding | None:
     way = f"from {fall.before:.4g} at step {before} to {loss.value[fall.fallen]:.3g} at step {after}"
     finding = _finding(signals, loss, fall, "nothing is left from one point to the next")
     return replace(finding, summary=f"{loss.name} fell {way}, from one point to the next")
+
+
+def _for_a_while(signals: Signals, loss: Curve) -> Finding | None:
+    """Stretches of samples that are far too easy, without a stage or a rate that changes there."""
+    if rewarded(signals) or adversarial(loss) or signals.axis.unit == "epoch":
+        return None
+    found = [dip for dip in dips(loss.value) if not announced(signals, *_steps(loss, dip.first - 1, dip.first))]
+    if not found:
+        return None
+    first, last = _steps(loss, found[0].first, found[0].last)
+    low = float(np.median(loss.value[found[0].first : found[0].last + 1]))
+    steps = f"for steps {first}-{last}"
+    text = f"{loss.name} fell from {found[0].before:.4g} to {low:.3g} {steps} and came back from one point to the next"
+    if len(found) > 1:
+        text += f"; so it did {len(found)} times"
+    finding = _finding(signals, loss, Fall(found[0].first, found[0].first, found[0].before), "and back at once")
+    return replace(
+        finding,
+        summary=f"{text}: samples that are repeated or known",
+        occurrences=tuple(int(loss.step[dip.first]) for dip in found),
+        end_step=_steps(loss, found[-1].first, found[-1].last)[1],
+        severity="medium",
+        recovery="recovered",
+        evidence=(replace(finding.evidence[0], value=low), *finding.evidence[1:]),
+    )
+
+
+def _steps(loss: Curve, first: int, last: int) -> tuple[int, int]:
+    return int(loss.step[first]), int(loss.step[last])
 
 
 def _features_vanish(signals: Signals, loss: Curve) -> Finding | None:

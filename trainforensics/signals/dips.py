@@ -1,0 +1,56 @@
+"""Losses that fall too low for a while: a stretch of samples that are far too easy, and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainforensics.signals.curve import Floats
+from trainforensics.signals.trend import WINDOW, level
+
+LOW, BACK = 0.5, 0.8  # of the level before: what all of a dip lies below, what its borders lie above
+FEWEST, LONGEST = 5, 0.2  # points of a dip; share of the log
+OUT_OF_NOISE = 6.0  # widths that a normal series of 200,000 points stays within
+USUAL = 0.01  # share of the other points that are as low: then some samples are easy by nature
+
+
+@dataclass(frozen=True, slots=True)
+class Dip:
+    """Points `first`..`last` far below the level `before`."""
+
+    first: int
+    last: int
+    before: float
+
+
+def dips(value: Floats) -> tuple[Dip, ...]:
+    """Stretches of a positive loss that lie below half of the level before them, from one point to the next and back;
+    none where single points do so as well."""
+    if len(value) < 4 * WINDOW or value.min() <= 0:
+        return ()
+    ground = level(value)
+    low = value < LOW * ground.left
+    found: list[Dip] = []
+    for first in (np.flatnonzero(low[WINDOW + 1 :] & ~low[WINDOW:-1]) + WINDOW + 1).tolist():
+        dip = _dip(value, first, float(ground.left[first]), float(ground.sigma[first]))
+        if dip is not None and not (found and first <= found[-1].last):
+            found.append(dip)
+    others = np.ones(len(value), dtype=np.bool_)
+    others[: WINDOW + 1] = False
+    for dip in found:
+        others[dip.first : dip.last + 1] = False
+    return tuple(found) if others.any() and np.mean(low[others]) < USUAL else ()
+
+
+def _dip(value: Floats, first: int, before: float, sigma: float) -> Dip | None:
+    """The dip that begins at a point, if its borders are sharp and the level before is met again behind it."""
+    back = np.flatnonzero(value[first:] >= LOW * before)
+    if not len(back) or value[first - 1] < BACK * before:
+        return None
+    last = first + int(back[0]) - 1
+    after = value[last + 1 : last + 1 + WINDOW]
+    sharp = value[last + 1] >= BACK * before and len(after) >= FEWEST and float(np.median(after)) >= BACK * before
+    long = FEWEST <= last + 1 - first <= LONGEST * len(value)
+    deep = before - float(value[first : last + 1].max()) >= OUT_OF_NOISE * sigma
+    return Dip(first, last, before) if sharp and long and deep else None
