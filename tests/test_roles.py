@@ -31,7 +31,7 @@ NAMES: dict[str | None, tuple[str, ...]] = {
         "Loss/val", "Loss_val/Loss", "eval_loss", "val/loss", "valid_loss", "validation/loss", "eval_wikitext_loss",
         "eval/wikipedia/loss", "eval/paloma/macro_loss", "metrics/eval/LanguageCrossEntropy", "loss/eval/total",
         "eval/c4_en-validation/CrossEntropyLoss", "val_loss_epoch", "val/loss_step", "Validation Loss", "Vali Loss",
-        "validation/epoch_loss", "loss_val", "validLoss", "valloss", "val_L1", "test_l2",
+        "validation/epoch_loss", "loss_val", "validLoss", "valloss", "val_L1", "test_l2", "metrics/test_l2",
     ),
     None: (
         "val_box_loss", "loss_cls", "loss_rpn_bbox", "policy_loss", "value_loss", "loss/value_loss",
@@ -258,6 +258,23 @@ def test_direction_of_metrics() -> None:
 @given(st.text(max_size=40))
 def test_any_name_resolves(name: str) -> None:
     assert resolve(name).role in {None, *roles()}
+
+
+@pytest.mark.parametrize(
+    ("name", "role"),
+    [
+        ("timers/optimizer_gradients", None),
+        ("timing_s/reward", None),
+        ("timers/batch-generator", "dataloader_time"),
+        ("timers/backward_inner", "step_time"),
+        ("timers/backward_allreduce", "barrier_wait"),
+        ("elapsed_time_per_iteration_ms", "step_time"),
+        ("data_load_time_s", "dataloader_time"),
+        ("optim_step_time", None),
+    ],
+)
+def test_times(name: str, role: str | None) -> None:
+    assert resolve(name).role == role
 
 
 @given(st.sampled_from(sorted(name for names in NAMES.values() for name in names)))

@@ -36,7 +36,7 @@ _SPREAD = frozenset({"std", "stdev", "stddev"})
 _SPAN = re.compile(r"([a-z]*)[1-9]\d{1,3}")  # episodes that a reward is the mean of: "avg_reward_100"
 _POSSESSIVE = re.compile(r"(?<=\w)'s(?= )")  # "valid_1's auc"
 _HELD_OUT_NORM = re.compile(
-    r"^(.*'s |(?:val|valid|validation|eval|test)[ _/])(l[12])$", re.IGNORECASE
+    r"^(.*'s |(?:.*/)?(?:val|valid|validation|eval|test)[ _/])(l[12])$", re.IGNORECASE
 )  # an error, no layer
 _NORM_BARS = re.compile(r"\|{1,2}(\w+)\|{1,2}")
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+\d*|[A-Z]+\d*|\d+")
@@ -511,6 +511,8 @@ _LOSSES = ("train_loss", "val_loss")
 _DENSER = 10  # times as many points as a loss that is logged epoch by epoch
 _OF_WEIGHTS = frozenset({"quantized", "quantised"})  # before the name of a loss; within it they say what it is of
 _TIMES = frozenset({"step_time", "dataloader_time"})
+_TIMERS = frozenset({"timer", "timers", "timing", "timings"})
+_PACES = _TIMES | {"comm_time", "barrier_wait", "tokens_per_sec", "mfu"}
 _PLURALS = frozenset({"iters", "imgs", "seqs"})  # as one word a count; "iter/s" is two
 
 
@@ -526,6 +528,8 @@ def _resolve(name: str) -> RoleMatch:
         return RoleMatch()
     parts.val |= not parts.trained and _AT_K.search(name) is not None
     match = _validation(parts) if parts.val else _by_windows(parts)
+    if len({token.component for token in tokens}) > 1 and tokens[0].word in _TIMERS and match.role not in _PACES:
+        return RoleMatch()  # "timers/optimizer_gradients" is a time
     if match.role is None and (probed := _probed(parts)) is not None:
         match = probed
     layer = match.layer or _join(parts.layer)

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path, PurePath
 from types import SimpleNamespace
@@ -149,6 +150,37 @@ def test_ranks_that_only_their_rows_name(run: Path, tmp_path: Path) -> None:
         write_jsonl(run / f"{host}.jsonl", [row | {"rank": rank, "host": host} for row in rows(range(50), seed=rank)])
     stored = imported(tmp_path / "store", run)
     assert sorted(s.series.rank for s in stored["run"].series if s.series.name == "loss") == [0, 1]
+
+
+def write_ranks(path: Path, ranks: Sequence[int], steps: Sequence[int], start: datetime) -> None:
+    rng = np.random.default_rng(ranks[0])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [
+        f"[{start + timedelta(seconds=step)}] [Rank {rank}] step={step}, lr=[1e-4], loss={3 + rng.normal():.4f}\n"
+        for step in steps
+        for rank in ranks
+    ]
+    path.write_text("".join(lines), encoding="utf-8")
+
+
+@pytest.mark.parametrize("nodes", [[[0], [1], [2]], [[0, 1], [2, 3]]])
+def test_ranks_that_only_the_lines_of_each_node_name(nodes: list[list[int]], run: Path, tmp_path: Path) -> None:
+    for number, ranks in enumerate(nodes):
+        write_ranks(run / f"worker-{number}.log", ranks, range(1, 60), datetime(2024, 5, 1))
+    (stored,) = imported(tmp_path / "store", run).values()
+    assert sorted(s.series.rank for s in stored.series if s.series.name == "loss") == sorted(itertools.chain(*nodes))
+
+
+def test_a_text_of_one_rank_alone_is_of_no_rank(run: Path, tmp_path: Path) -> None:
+    write_ranks(run / "train.log", [0], range(1, 60), datetime(2024, 5, 1))
+    (stored,) = imported(tmp_path / "store", run).values()
+    assert {s.series.rank for s in stored.series} == {None}
+
+
+def test_ranks_of_trainings_on_other_days_are_not_of_one_run(run: Path, tmp_path: Path) -> None:
+    for rank in range(2):
+        write_ranks(run / f"job-{rank}.log", [rank], range(1, 60), datetime(2024, 5, 1 + rank))
+    assert len(imported(tmp_path / "store", run)) == 2
 
 
 def test_lines_of_ranks_mixed_up_are_no_restarts(run: Path, tmp_path: Path) -> None:

@@ -92,6 +92,13 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
+class Rank:
+    """The one rank whose process wrote the source, as its rows say; it tells files of several ranks apart."""
+
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
 class Inner:
     """A record of a log within the file, which is a source of its own: its format, as console text in a W&B run."""
 
@@ -99,7 +106,7 @@ class Inner:
     record: Points | Event | Config | Axis | ReadWarning
 
 
-Record = Points | Batches | Event | Config | Axis | Identity | ReadWarning | Inner
+Record = Points | Batches | Event | Config | Axis | Identity | Rank | ReadWarning | Inner
 
 
 def inner_label(label: str, format_: str) -> str:

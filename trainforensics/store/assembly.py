@@ -115,6 +115,16 @@ class Unit:
         return int(local[1]) if local and stated == {None} else stated.pop() if len(stated) == 1 else None
 
     @property
+    def ranks(self) -> frozenset[int]:
+        """The ranks whose rows its main series holds, as its path or they say; empty where something is of none."""
+        if self.rank is not None:
+            return frozenset({self.rank})
+        main = self.stats[self.main].name
+        stated = {series.rank for series in self.stats.values() if series.name == main}
+        told = {self.staged.rank} if stated == {None} else stated
+        return frozenset(rank for rank in told if rank is not None and None not in told)
+
+    @property
     def held_out(self) -> str:
         """The split that the file's name says it is about ("val", "test" ...), empty for training and where unsaid."""
         return _path_says(self.label)[1]
@@ -170,6 +180,12 @@ class Plan:
         """What goes before the names of a unit's series: its sub-folder, and the split that only its file tells."""
         others = {member.unit.held_out for member in self.members}
         return "/".join(part for part in (unit.folder, unit.held_out if len(others) > 1 else "") if part)
+
+    def rank_of(self, unit: Unit) -> int | None:
+        """The rank of a unit's rows that name none; one that only its text tells counts beside another rank's."""
+        if unit.rank is not None or len({member.unit.ranks for member in self.members}) == 1:
+            return unit.rank
+        return next(iter(unit.ranks)) if len(unit.ranks) == 1 else None
 
 
 def assemble(name: str, staged: Sequence[Staged]) -> list[Plan]:
@@ -307,6 +323,8 @@ def _relate(a: Unit, b: Unit) -> Relation | None:
     """How b belongs to the run of a, or None where it is another run."""
     if a.rank is not None and b.rank is not None and a.rank != b.rank:
         return "rank"
+    if a.ranks and b.ranks and a.ranks.isdisjoint(b.ranks) and _side_by_side(a, b):
+        return "rank"
     if a.folder != b.folder:
         return "part"
     ours, theirs = a.by_name(), b.by_name()
@@ -316,6 +334,16 @@ def _relate(a: Unit, b: Unit) -> Relation | None:
     main = a.stats[a.main].name
     names = [(name, name) for name in ([main] if main in common else common[:1])] or _rivals(a, b)
     return _related_by_values(a, b, names) if names else "part"
+
+
+def _side_by_side(a: Unit, b: Unit) -> bool:
+    """Whether two files tell of the same steps, as far as their clocks can be compared at the same time, in the same
+    words: those of several ranks do."""
+    ours, theirs = ({series.name for series in unit.stats.values()} for unit in (a, b))
+    first, last = (max(u.lives[0].first_step for u in (a, b)), min(u.lives[-1].max_step for u in (a, b)))
+    began, ended = max(u.lives[0].started for u in (a, b)), min(u.lives[-1].ended for u in (a, b))
+    timed = all(unit.lives[0].timed for unit in (a, b))
+    return bool(ours & theirs) and first <= last and (not timed or began <= ended)
 
 
 def _rivals(a: Unit, b: Unit) -> list[tuple[str, str]]:

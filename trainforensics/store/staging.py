@@ -25,6 +25,7 @@ from trainforensics.importers.base import (
     Identity,
     Inner,
     Points,
+    Rank,
     Record,
     Source,
     as_text,
@@ -192,6 +193,7 @@ class Staged:
     ids: dict[tuple[str, str, int | None], int] = field(default_factory=dict)
     inner: dict[str, Staged] = field(default_factory=dict)
     is_inner: bool = False
+    rank: int | None = None  # of all its rows, where no series says it
 
     @property
     def points(self) -> int:
@@ -290,6 +292,8 @@ def _add(staged: Staged, record: Record) -> None:
             staged.config = {**record.values, **staged.config}
         case Identity():
             staged.identities[record.run] = record.run_id
+        case Rank():
+            staged.rank = record.rank
         case Axis():
             staged.axis = staged.axis or record
         case ReadWarning():

@@ -229,8 +229,8 @@ def _write_series(folder: Path, plan: Plan) -> None:
     """The points of a run and the table of its series."""
     (folder / schema.POINTS_FOLDER).mkdir(parents=True)
     series: list[dict[str, Any]] = []
-    for number, member in enumerate(plan.members):
-        _write_points(folder / schema.POINTS_FOLDER, number, member, plan.series_prefix(member.unit), series)
+    for number in range(len(plan.members)):
+        _write_points(folder / schema.POINTS_FOLDER, number, plan, series)
     pl.DataFrame(series, schema.SERIES).write_parquet(folder / schema.SERIES_FILE)
 
 
@@ -273,16 +273,17 @@ def _in_order(checkpoints: Iterable[Checkpoint]) -> list[Checkpoint]:
     return sorted(dict.fromkeys(checkpoints), key=lambda checkpoint: checkpoint.step)
 
 
-def _write_points(folder: Path, number: int, member: Member, prefix: str, series: list[dict[str, Any]]) -> None:
+def _write_points(folder: Path, number: int, plan: Plan, series: list[dict[str, Any]]) -> None:
     """Parts of one source: the unit's rows in its order, ids of the run, segments of the run."""
     from trainforensics.store import points  # noqa: PLC0415  (heavy)
 
-    unit = member.unit
+    member = plan.members[number]
+    unit, prefix, rank = member.unit, plan.series_prefix(member.unit), plan.rank_of(member.unit)
     whole = unit.rows is None and len(unit.stats) == len(unit.staged.series)
     ids = np.full(len(unit.staged.series), -1, np.int32)
     for local in unit.stats:
         ids[local] = len(series)
-        series.append(_series_row(len(series), member, local, prefix))
+        series.append(_series_row(len(series), member, local, prefix, rank))
     starts = np.array([life.start for life in unit.lives])
     early = unit.staged.spool.early
     first = member.first_life == 0 and ids.tolist() == list(range(len(ids)))
@@ -314,13 +315,13 @@ def _rows_of(block: Block, ids: NDArray[np.int32], rows: tuple[int, int] | None)
     return {name: column[keep] for name, column in block.items()}
 
 
-def _series_row(number: int, member: Member, local: int, prefix: str) -> dict[str, Any]:
+def _series_row(number: int, member: Member, local: int, prefix: str, rank: int | None) -> dict[str, Any]:
     stats = member.unit.stats[local]
     return {
         "id": number,
         "name": stats.name if f"{stats.name}/".startswith(f"{prefix}/") or not prefix else f"{prefix}/{stats.name}",
         "source": member.unit.label,
-        "rank": stats.rank if stats.rank is not None else member.unit.rank,
+        "rank": stats.rank if stats.rank is not None else rank,
         "layer": None,
         "expert": None,
         "domain": None,

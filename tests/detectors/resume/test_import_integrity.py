@@ -41,6 +41,12 @@ def test_a_torn_line_is_a_remark_and_a_second_reader_is_nothing() -> None:
     assert not findings(warned(claimed))
 
 
+def test_a_count_that_was_not_restored() -> None:
+    event = Event("counter-restart", 480, text="global_step begins anew", source="train.log")
+    told = replace(make_signals([LOSS]), events=(event,))
+    assert [(f.severity, f.onset_step, f.series) for f in findings(told)] == [("medium", 480, "train.log")]
+
+
 def test_steps_below_zero() -> None:
     ill = make_curve(np.ones(100), step=np.arange(-500, 500, 10))
     placeholder = make_curve(np.ones(100), step=np.arange(-1, 99))

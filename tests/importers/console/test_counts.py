@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from reading import Read, read
 
 from trainforensics.importers import console
+from trainforensics.importers.base import Points, Rank, Source
 from trainforensics.model import Axis
 
 Series = dict[str, list[tuple[int, float]]]
@@ -282,3 +284,137 @@ def test_a_second_name_of_the_same_count_keeps_its_own_steps(tmp_path: Path, oth
     found = _read(tmp_path, text)
     assert found.series["loss"].step.tolist() == list(range(10, 100, 10))
     assert found.series["val loss"].step.tolist() == list(range(15, 105, 10))
+
+
+def test_timers_are_of_the_step_before_and_the_last_of_it_count(tmp_path: Path) -> None:
+    lead = "[2021-12-07 22:05:44,589] [INFO] [logging.py:69:log_dist] [Rank 2]"
+    told = "rank=2 time (ms) | forward: {f} | backward_inner: {b} | step: 17.5"
+    micro = "time (ms) | fwd_microstep: {f} | bwd_inner_microstep: {b}"
+    text = "".join(
+        f"{lead} step={step}, skipped=0, lr=[6e-05], mom=[[0.9, 0.999]]\n"
+        f"[2021-12-07 22:05:44,589] [INFO] [timer.py:181:stop] 0/{step}, SamplesPerSec={step + 0.5}\n"
+        f"{lead} {told.format(f=step + 1.5, b=step + 2.5)}\n"
+        f"{lead} {micro.format(f=0.5, b=1.5)}\n{lead} {micro.format(f=2.5, b=3.5)}\n"
+        for step in (10, 20)
+    )
+    result = _read(tmp_path, text)
+    expected = {
+        "SamplesPerSec": [10.5, 20.5],
+        "timers/forward": [11.5, 21.5],
+        "timers/backward_inner": [12.5, 22.5],
+        "timers/step": [17.5, 17.5],
+        "timers/fwd_microstep": [2.5, 2.5],
+    }
+    for name, values in expected.items():
+        assert result.series[name].number_steps == [10, 20]
+        assert result.series[name].numbers.tolist() == values
+
+
+@pytest.mark.parametrize("line", ["learning rate {was} -> {now}", "INFO: lr: {was} --> {now}"])
+def test_what_is_set_anew_has_its_new_value(line: str, tmp_path: Path) -> None:
+    rates = [2e-4, 1e-4, 0.0, -1e-4, -2e-4]
+    text = "".join(
+        f"(epoch: {epoch}, iters: 100, time: 0.058) G_L1: {30 - epoch}.5\n{line.format(was=was, now=now)}\n"
+        for epoch, (was, now) in enumerate(pairwise(rates), 1)
+    )
+    (rate,) = (found for name, found in _read(tmp_path, text).series.items() if name in {"learning rate", "lr"})
+    assert rate.numbers.tolist() == rates[1:]
+
+
+def test_what_became_better_is_no_value_of_a_series(tmp_path: Path) -> None:
+    text = "".join(f"epoch {n}: loss 0.{9 - n}\nval_loss 0.{9 - n} --> 0.{8 - n}\n" for n in range(1, 6))
+    assert set(_read(tmp_path, text).series) == {"loss"}
+
+
+def _resumed(epochs: int, again: int) -> str:
+    row = "INFO: epoch: [{epoch}/8], global_step: {step}, lr: 0.5, loss: {loss}\n"
+    before = [(epoch, 30 * n) for n, epoch in enumerate(np.repeat(np.arange(1, epochs + 1), 3).tolist(), 1)]
+    after = [(epochs + 1, again + 30 * n) for n in range(1, 4)]
+    rows = [row.format(epoch=epoch, step=step, loss=epoch + 0.5) for epoch, step in (*before, *after)]
+    return "".join([*rows[: len(before)], "INFO: resume from ./latest\n", *rows[len(before) :], "INFO: saved model\n"])
+
+
+def test_a_count_that_was_not_restored_is_counted_on_and_told(tmp_path: Path) -> None:
+    result = _read(tmp_path, _resumed(5, 0))
+    assert result.series["loss"].number_steps == list(range(30, 541, 30))
+    told = {event.kind: event.step for event in result.events}
+    assert told == {"restart": 450, "counter-restart": 480, "checkpoint-saved": 540}
+
+
+@pytest.mark.parametrize(("epochs", "again"), [(5, 450), (2, 0)])
+def test_a_count_that_goes_on_or_has_not_shown_that_it_does_is_not_lost(
+    epochs: int, again: int, tmp_path: Path
+) -> None:
+    assert "counter-restart" not in {event.kind for event in _read(tmp_path, _resumed(epochs, again)).events}
+
+
+def test_the_one_rank_of_a_text_is_told_apart_from_its_series(tmp_path: Path) -> None:
+    text = "".join(f"[Rank 3] step={n}, lr=[6e-05]\nstep {n} rank 3 loss 2.5\n" for n in (1, 2, 3))
+    path = tmp_path / "train.log"
+    path.write_text(text, encoding="utf-8")
+    found = list(console.read(Source(path, "train.log")))
+    assert [record.rank for record in found if isinstance(record, Rank)] == [3]
+    assert {record.rank for record in found if isinstance(record, Points)} == {None}
+
+
+def test_what_one_rank_prints_for_all_is_of_no_rank(tmp_path: Path) -> None:
+    text = "".join(
+        f"[rank7]: step {n} | loss 2.5\n" + "".join(f"[rank{r}]: step {n} | step_time 0.5\n" for r in range(8))
+        for n in (1, 2, 3)
+    )
+    path = tmp_path / "train.log"
+    path.write_text(text, encoding="utf-8")
+    found = {(r.name, r.rank) for r in console.read(Source(path, "train.log")) if isinstance(r, Points)}
+    assert found == {("loss", None), *(("step_time", rank) for rank in range(8))}
+
+
+@pytest.mark.parametrize(
+    ("line", "ranks"),
+    [
+        ("node{rank}: step={step} loss=2.5\n", {0, 1}),
+        ("worker-{rank}: [2024-05-01 10:00:00,123] [INFO] [Rank {big}] step={step}, loss=2.5\n", {0, 8}),
+        ("2024-05-01T10:00:00 - {rank} - levanter.tracker - metrics.py:10 - INFO :: Step {step}: loss=2.5\n", {0, 1}),
+    ],
+)  # fmt: skip
+def test_hosts_and_processes_before_the_line_are_ranks(line: str, ranks: set[int], tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    path.write_text("".join(line.format(rank=r, big=8 * r, step=n) for n in (1, 2, 3) for r in (0, 1)), "utf-8")
+    found = [record for record in console.read(Source(path, "train.log")) if isinstance(record, Points)]
+    assert {(record.name, record.rank) for record in found} == {("loss", rank) for rank in ranks}
+    assert all(record.step.tolist() == [1, 2, 3] for record in found)
+
+
+def test_a_harness_prints_its_tasks_between_the_rows(tmp_path: Path) -> None:
+    table = (
+        "|  Tasks  |Version|     Filter     |n-shot|  Metric   |   |Value |   |Stderr|\n"
+        "|---------|------:|----------------|-----:|-----------|---|-----:|---|-----:|\n"
+        "|gsm8k    |      3|flexible-extract|     5|exact_match|↑  |0.2{n}|±  |0.0044|\n"
+        "|         |       |strict-match    |     5|exact_match|↑  |0.1{n}|±  |0.0046|\n"
+        "| - arc_easy|    1|none            |     0|acc        |↑  |0.4{n}|±  |0.0102|\n\n"
+    )
+    text = "".join(f"step {10 * n} | loss {9 - n}.5\n" + (table.format(n=n) if n % 2 else "") for n in range(1, 5))
+    result = _read(tmp_path, text)
+    found = {name: (series.number_steps, series.numbers.tolist()) for name, series in result.series.items()}
+    assert found.pop("loss")[0] == [10, 20, 30, 40]
+    assert found == {
+        "val/gsm8k/exact_match_flexible_extract": ([10, 30], [0.21, 0.23]),
+        "val/gsm8k/exact_match_strict_match": ([10, 30], [0.11, 0.13]),
+        "val/arc_easy/acc": ([10, 30], [0.41, 0.43]),
+    }
+
+
+def test_a_range_of_batches_ends_where_the_row_is(tmp_path: Path) -> None:
+    text = "".join(
+        f"INFO:root:Epoch[{e}] Batch [{b}-{b + 20}]\tSpeed: 1212.12 samples/sec\taccuracy=0.5\n"
+        for e in range(2)
+        for b in (0, 20, 40)
+    )
+    assert _read(tmp_path, text).series["accuracy"].number_steps == [20, 40, 60, 80, 100, 120]
+
+
+def test_an_evaluations_heading_ends_the_trainings_also_before_the_first_row(tmp_path: Path) -> None:
+    text = (
+        "***** Running training *****\n***** Evaluating perplexity, Epoch 0/2 *****\nppl: 47.5\n"
+        "step: 10, loss: 3.5\nstep: 20, loss: 3.25\n"
+    )
+    assert set(_read(tmp_path, text).series) == {"val/ppl", "loss"}

@@ -5,7 +5,7 @@ What it detects:
     steps below zero, one step logged twice with different values, two jobs that write one file, an unfinished last
     line, a sampled export, two sources that disagree about the same metric, a loss that ends while the rows of training
     go on, a stretch without any row in a log that is regular on both sides of it, rows whose time since the start is
-    another run's.
+    another run's, a count of steps that begins anew at a restart though the epochs go on.
 
 Why it matters:
     An incident may lie in what is missing. A verdict over a damaged log is a verdict over the rest of it.
@@ -71,6 +71,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
         _ended(signals),
         _gap(signals, curves, params),
         _foreign(signals),
+        _not_restored(signals),
     )
     found = (*unread(damaged, "medium", 0.9), *unread(remarks, "low", 0.8), *(f for f in others if f is not None))
     return Fired(found) if found else Clear()
@@ -150,6 +151,24 @@ def _foreign(signals: Signals) -> Finding | None:
         " the rows between are of another run"
     )
     return replace(_finding(clock, first, "medium", text, ahead), end_step=last)
+
+
+def _not_restored(signals: Signals) -> Finding | None:
+    """A count of steps that begins anew though the epochs go on."""
+    event = next((event for event in signals.events if event.kind == "counter-restart"), None)
+    if event is None:
+        return None
+    row = Evidence(event.source or "log", event.step, None, None, event.text)
+    return Finding(
+        kind="import-integrity",
+        series=event.source or "log",
+        role=None,
+        onset_step=event.step,
+        severity="medium",
+        confidence=0.9,
+        summary=event.text,
+        evidence=(row,),
+    )
 
 
 def _finding(curve: Curve, step: int, severity: Severity, text: str, value: float) -> Finding:

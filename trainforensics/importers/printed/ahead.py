@@ -10,6 +10,7 @@ from itertools import islice, pairwise
 from trainforensics.importers.printed.shapes import Shape
 from trainforensics.importers.printed.text import pieces
 from trainforensics.importers.printed.tokens import whole_number
+from trainforensics.importers.printed.wordings import other_words
 
 TRIED = 60  # lines that are looked at
 ENOUGH, ENOUGH_BARE = 3, 10  # lines whose count rises; of those that hold nothing but it and a number
@@ -112,5 +113,5 @@ class Ahead:
     def _matches(self, shape: Shape, number: int, tried: int = TRIED) -> Iterator[re.Match[str]]:
         for line in self._from(number, tried):
             for piece in pieces(line):
-                if (found := shape.pattern.match(piece)) is not None:
+                if (found := shape.pattern.match(piece) or shape.pattern.match(other_words(piece))) is not None:
                     yield found

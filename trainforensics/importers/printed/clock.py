@@ -11,6 +11,7 @@ _GLOBAL = ("global", "total", "update", "timestep")
 _FINISHED = 0.95  # of the iterations of an epoch
 _NO_EPOCH = -1  # before the log has said one
 _FEW_ROWS = 3  # before the first step is stated
+_CARRIED = 4  # times over the end of an epoch: no count of an epoch's own rises so often by chance
 _JUDGED, _BATCHES = 3, 10  # rows, and batches between two of them, by which samples are told from iterations
 
 
@@ -24,6 +25,8 @@ class _Count:
     """A count that may start again with every epoch, or piece of it."""
 
     offset: int = 0
+    carried: int = 0  # how often it went on from one epoch to the next
+    restarts: int = 0
     _raw: int = -1
     _epoch: tuple[int, int] | None = None
     _lowest: int = 0
@@ -41,6 +44,10 @@ class _Count:
             seen = self._raw + (cadence if self._lowest == 0 else 0)
             self.offset += length if 0 < length >= self._raw else seen
             self._apart = ()
+            self.restarts += 1
+        elif epoch > self._epoch:
+            self.carried += 1
+            self._apart = (*self._apart[:1], raw - self._raw)
         elif epoch < self._epoch:
             self.offset, self._apart = self._offsets.get(epoch, 0), ()
         elif raw > self._raw:
@@ -48,6 +55,15 @@ class _Count:
         self._epoch, self._raw = epoch, raw
         self._offsets[epoch] = self.offset
         return raw + self.offset
+
+    def lost_by(self, raw: int) -> bool:
+        """Whether a count that went on over epochs was not restored if it is this in the next one."""
+        return self.carried >= _CARRIED and not self.restarts and 2 * raw < self._raw
+
+    @property
+    def last(self) -> int:
+        """What was counted last."""
+        return self._raw
 
     @property
     def _regular(self) -> int:
@@ -81,6 +97,7 @@ class Clock:
     _counts: dict[str, _Count] = field(default_factory=dict)  # by name
     _length: int = 0  # steps of an epoch, where the log says it
     out_of: int = 0  # the total of the last count that was stated with its epoch
+    lost: str = ""  # of a count that was not restored
     alone: bool = False  # the last evaluation counted its own batches
     _evaluated: int | None = None  # the training's step when an evaluation stated one last
     _noted: int | None = None  # the epoch in which the axis was found
@@ -122,7 +139,10 @@ class Clock:
             return raw
         count = self._counts.setdefault(name, _Count())  # one that is called global may begin again, too
         under_way = _NO_EPOCH if self.epoch is None else self.epoch
+        last, lost = count.last, count.lost_by(raw)
         self.step = count.step(raw, (under_way, piece), 0 if whole else total or self._length)
+        if lost and count.restarts:
+            self.lost = f"{name} begins anew, at {raw} behind {last}, while the epochs go on to {under_way}"
         if count.offset and self.planned == total:
             self.planned = 0
         return self.step
@@ -132,6 +152,10 @@ class Clock:
         count = self._counts[name] = _Count()
         for step in steps:
             count.step(step, (_NO_EPOCH, 0), 0)
+
+    def carried_over(self, name: str, times: int) -> None:
+        """A count went on from one epoch to the next so often before its rows were told."""
+        self._counts.setdefault(name, _Count()).carried += times
 
     def evaluated(self, raw: int, name: str) -> int:
         """The step of an evaluation that states a count: the training's, unless its batches are counted."""

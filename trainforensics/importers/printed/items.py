@@ -169,6 +169,7 @@ def _item(token: re.Match[str]) -> Item:
 
 def _name_by_words_behind(item: Item, line: str, end: int, ranged: bool) -> None:
     """Name a number without a name before it by its unit: "12 tokens/s", "in 3 epoch", "1epoch"."""
+    ranged &= item.name.lower() not in STEP_TRUST  # "Batch [0-20]" has its name before it
     if item.share or (item.name and not (ranged or _PREPOSITION.match(item.name))):
         return
     if (found := _COUNT_BEHIND.match(line, item.end, end)) is not None:

@@ -25,6 +25,7 @@ class Known:
     recent: list[Shape] = field(default_factory=list)
     _split: str = ""  # the held-out data that came first
     _ended: list[tuple[int, int]] = field(default_factory=list)  # epoch and step that rows stated last
+    _carried: int = 0  # how often such a step went on from one epoch to the next
     _missing: set[frozenset[str]] = field(default_factory=set)
 
     def add(self, shape: Shape) -> None:
@@ -72,21 +73,43 @@ class Known:
 
     def mind_restarts(self) -> None:
         """A count that is called global may begin again with an epoch, too: from then on its rows are thought about."""
-        shapes = [shape for shape in self.every if shape.plain and shape.epoch and shape.rows]
-        rows: list[tuple[int, int, int, Shape]] = []  # place in the log, epoch, step
-        for shape in shapes:
-            counts = [(whole_number(row[shape.epoch - 1]), whole_number(row[shape.step - 1])) for row in shape.rows]
-            rows += [(seq, *count, shape) for seq, count in zip(shape.seqs, counts, strict=True)]
-        rows.sort(key=itemgetter(0))
-        told = [*self._ended, *((epoch, step) for _, epoch, step, _ in rows)]
+        told = [*self._ended, *((epoch, step) for _, epoch, step, _ in self._global_rows())]
         if any(one[0] < two[0] and one[1] >= two[1] for one, two in pairwise(told)):
-            for epoch, step in self._ended:
-                self.clock.declared(step, shapes[0].step_name, epoch)
-            for _, epoch, step, shape in rows:
-                shape.steps.append(self.clock.declared(step, shape.step_name, epoch))
-                shape.plain = False
-            self.front[:] = [shape for shape in self.front if shape.plain]
+            self._leave_global()
+        self._carried += _carried_over(told)
         self._ended = told[-1:]
+
+    def mind_restart(self, shape: Shape, groups: tuple[str | None, ...]) -> None:
+        """The same for the row of a shape that comes next: what is said between the two is placed by its step."""
+        others = [known for known in self.every if known.plain and known.epoch and known.rows]
+        last = max(others, key=lambda known: known.seqs[-1], default=None)
+        told = [(_epoch_and_step(last, last.rows[-1]))] if last is not None else self._ended
+        epoch, step = _epoch_and_step(shape, groups)
+        if told and told[0][0] < epoch and told[0][1] >= step:
+            self._leave_global()
+            shape.plain, self._ended = False, []
+
+    def _global_rows(self) -> list[tuple[int, int, int, Shape]]:
+        """The rows since the last flush whose counts are called global: place in the log, epoch, step, shape."""
+        rows = [
+            (seq, *_epoch_and_step(shape, row), shape)
+            for shape in self.every
+            if shape.plain and shape.epoch
+            for seq, row in zip(shape.seqs, shape.rows, strict=True)
+        ]
+        return sorted(rows, key=itemgetter(0))
+
+    def _leave_global(self) -> None:
+        rows = self._global_rows()
+        name = next((shape.step_name for shape in self.every if shape.plain and shape.epoch), "")
+        for epoch, step in self._ended:
+            self.clock.declared(step, name, epoch)
+        self.clock.carried_over(name, self._carried)
+        for _, epoch, step, shape in rows:
+            shape.steps.append(self.clock.declared(step, shape.step_name, epoch))
+        for shape in self.every:
+            shape.plain &= not shape.epoch
+        self.front[:] = [shape for shape in self.front if shape.plain]
 
     def set_apart(self, mean: Shape, step: int) -> None:
         """The batches of an evaluation are a series of their own once its mean comes under the same names."""
@@ -124,3 +147,11 @@ class Known:
             if alike and lost == other.losses and (other.used or other.seqs):
                 return lost
         return frozenset()
+
+
+def _epoch_and_step(shape: Shape, row: tuple[str | None, ...]) -> tuple[int, int]:
+    return whole_number(row[shape.epoch - 1]), whole_number(row[shape.step - 1])
+
+
+def _carried_over(told: list[tuple[int, int]]) -> int:
+    return sum(one[0] < two[0] and one[1] < two[1] for one, two in pairwise(told))

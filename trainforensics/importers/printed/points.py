@@ -34,6 +34,7 @@ class Collector:
     label: str
     ranked: bool | None = None
     naive: bool = False
+    _ranks: set[int] = field(default_factory=set)  # that rows named, two at most
     _bad: int = 0
     _example: str = ""
     _far: int = 0
@@ -44,6 +45,7 @@ class Collector:
     def take(self, shapes: Sequence[Shape]) -> Iterator[Points]:
         """The points of all rows that were read since the last call."""
         parts: dict[tuple[str, int | None], list[Points]] = {}
+        self._mind_ranks([shape for shape in shapes if shape.seqs and shape.rank])
         for shape in shapes:
             if shape.seqs:
                 for points in self._of(shape):
@@ -51,6 +53,11 @@ class Collector:
                 shape.rows, shape.steps, shape.seqs, shape.used = [], [], [], True
         for pieces in parts.values():
             yield _in_order(pieces)
+
+    @property
+    def rank(self) -> int | None:
+        """The one rank that all rows name which name any; None without."""
+        return next(iter(self._ranks)) if len(self._ranks) == 1 and not self.ranked else None
 
     def warnings(self) -> Iterator[ReadWarning]:
         """What stood where a number should."""
@@ -111,6 +118,16 @@ class Collector:
         self._last_time = int(wall[known][-1])
         return wall
 
+    def _mind_ranks(self, shapes: Sequence[Shape]) -> None:
+        """Decide by the first rows that name ranks whether several ranks write, and note which one does else."""
+        stated = [shape for shape in shapes if not shape.of_several]
+        if len(self._ranks) < 2:
+            self._ranks |= {rank for shape in stated for rank in np.unique(_ranks(shape)).tolist()}
+        if shapes and self.ranked is None:
+            self.ranked = len(self._ranks) > 1 or any(map(_several_a_step, (s for s in shapes if s.of_several)))
+        for shape in _said_for_all(stated) if self.ranked else ():
+            shape.rank = 0
+
     def _of(self, shape: Shape) -> Iterator[Points]:
         columns = list(zip(*shape.rows, strict=True))
         seq = np.array(shape.seqs, np.int64)
@@ -121,12 +138,8 @@ class Collector:
             step = self._unrounded(shape, step, columns[shape.step - 1])
         wall = self._through_years(_times(columns[shape.time - 1])) if shape.time else None
         self.naive |= wall is not None and is_naive(next(filter(None, columns[shape.time - 1]), ""))
-        ranks = np.array([whole_number(rank) for rank in columns[shape.rank - 1]]) if shape.rank else None
-        if ranks is not None and self.ranked is None:
-            self.ranked = len(np.unique(ranks)) > 1 and (
-                not shape.of_several or len(np.unique(np.stack([step, ranks]), axis=1).T) > len(np.unique(step))
-            )
-        groups = _groups(step, ranks if self.ranked else None, shape.stated)
+        ranks = _ranks(shape) if shape.rank and self.ranked else None
+        groups = _groups(step, ranks, shape.stated)
         for group, name in shape.values:
             value, state, bad = numbers(columns[group - 1])
             label = self._label(shape.label(name), value)
@@ -142,6 +155,31 @@ class Collector:
                     None if state is None else state[rows],
                     rank=rank,
                 )
+
+
+def _ranks(shape: Shape) -> _Ints:
+    """The rank of each row, (n,)."""
+    return np.array([whole_number(row[shape.rank - 1]) for row in shape.rows], np.int64)
+
+
+def _said_for_all(shapes: Sequence[Shape]) -> list[Shape]:
+    """New kinds of records that the first or the last rank alone prints, as programs do for what concerns all."""
+    ranks = {id(shape): np.unique(_ranks(shape)).tolist() for shape in shapes}
+    ends = [[pick(map(pick, ranks.values()))] for pick in (min, max)] if shapes else []
+    return [
+        shape
+        for shape in shapes
+        if not shape.used
+        and ranks[id(shape)] in ends
+        and all(other is shape or other.names.isdisjoint(shape.names) for other in shapes)
+    ]
+
+
+def _several_a_step(shape: Shape) -> bool:
+    """Whether several of the shares that may be ranks state the same step."""
+    steps = shape.counts() if shape.plain else shape.steps
+    ranks = _ranks(shape).tolist()
+    return len(set(ranks)) > 1 and len(set(zip(steps or ranks, ranks, strict=True))) > len(set(steps or ranks))
 
 
 def _groups(step: _Ints, ranks: _Ints | None, stated: bool) -> list[tuple[int | None, int, NDArray[np.bool_]]]:

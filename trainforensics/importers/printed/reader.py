@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainforensics.importers.base import Config, Points, Record, Source, naive_times
+from trainforensics.importers.base import Config, Points, Rank, Record, Source, naive_times
 from trainforensics.importers.printed.ahead import Ahead
 from trainforensics.importers.printed.bars import GLUED, PLAIN_BAR, Bar, endless_bar, find_bar, worded_bar
 from trainforensics.importers.printed.clock import Clock
@@ -157,6 +157,8 @@ class Reader:
             self._settings.setdefault("max_steps", self.clock.planned)
         if self._settings:
             yield Config(dict(self._settings))
+        if (rank := self._collector.rank) is not None:
+            yield Rank(rank)
         yield from self._unread.warnings()
         yield from self._collector.warnings()
         if self._collector.naive or self._happenings.naive:
@@ -164,6 +166,7 @@ class Reader:
 
     def _flush(self) -> Iterator[Record]:
         self._known.mind_restarts()
+        self._mind_lost_count(self.clock.step, None)
         self._progress.taken()
         yield from self._collector.take(self._known.every)
         yield from self._diverged
@@ -297,6 +300,7 @@ class Reader:
     def _text(self, line: str, number: int) -> None:
         """What a line that is no record says of events and settings, and of the line under it."""
         announced = heading(line)
+        self._training &= not announced
         announced = announced if self.records or not announced else None
         if announced is not None:
             said = _NUMBERS.split(line, maxsplit=1)[0] or line
@@ -386,6 +390,8 @@ class Reader:
             self._repeated = False
             return
         shape = self._known.of_pass(shape, groups)
+        if shape.plain and shape.epoch:
+            self._known.mind_restart(shape, groups)
         self._mind_batches(shape, groups)
         step = (self.clock.step or 0) if shape.follows else self._step(shape, groups, line)
         if shape.counted:
@@ -396,6 +402,7 @@ class Reader:
             self._header = (shape.step_name or "epoch") if goes_on else ""
         if step is None:
             return
+        self._mind_lost_count(step, line)
         self._events += self._happenings.reached(step)
         if not shape.values:
             return
@@ -404,11 +411,17 @@ class Reader:
             self._known.set_apart(shape, step)
         if shape.bar:
             self._known.drawn_again(shape, step)
-        self._append(shape, groups, step, again=batches)
+        self._append(shape, groups, step, again=batches or shape.timed)
         self._progress.row(shape, step)
         if lost := self._known.loss_left_out(shape):
             text = f"a record without {', '.join(sorted(lost))}, which those before it hold"
             self._events.append(Event("missing-loss", step, text=text, source=self.source.label, line=line))
+
+    def _mind_lost_count(self, step: int | None, line: int | None) -> None:
+        if self.clock.lost:
+            text = f"{self.clock.lost}: it was not restored, and is counted on here"
+            self._events.append(Event("counter-restart", step, text=text, source=self.source.label, line=line))
+            self.clock.lost = ""
 
     def _mind_next_training(self, shape: Shape, groups: tuple[str | None, ...]) -> None:
         """Behind the summary of a training another may begin, with its first epoch: its rows are counted anew."""

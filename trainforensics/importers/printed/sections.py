@@ -13,6 +13,7 @@ _AROUND = frozenset({
     "start", "starting", "begin", "beginning", "running", "run", "now", "on", "the", "set", "results", "result",
     "phase", "performance", "metrics", "metric", "epoch", "step", "iteration", "iter", "model", "mode", "stats",
     "scores", "report", "for", "at", "of", "and", "end", "in", "summary", "loop", "error", "errors",
+    "perplexity", "accuracy",
 })  # fmt: skip
 _WORD = re.compile(r"[^\W\d_]+")
 _COUNT = re.compile(r"\b(?:epoch|step|iter(?:ation)?)\W*\d+(?:\s*/\s*\d+)?", re.IGNORECASE)

@@ -222,6 +222,11 @@ class Shape:
         self.values = tuple((group, names.get(name, name)) for group, name in self.values)
 
     @property
+    def timed(self) -> bool:
+        """Whether all that it holds are the timers of a step."""
+        return all(name.startswith("timers/") for name in self.names)
+
+    @property
     def losses(self) -> frozenset[str]:
         """Those that are a training loss."""
         return frozenset(name for name in self.names if roles.resolve(name).role == "train_loss")
@@ -629,7 +634,7 @@ def _tells_enough(
         shape.validation = not (said or trained or _OF_BATCHES in line)
         return True
     alone = found in ({"tokens_per_sec"}, {"learning_rate"}) or first.name == "epoch time"
-    return counted and said and bool(found) and (len(shape.values) >= 2 or alone)
+    return counted and said and (shape.timed or (bool(found) and (len(shape.values) >= 2 or alone)))
 
 
 def _words(text: str) -> str:

@@ -46,6 +46,9 @@ _AVERAGE = re.compile(
     r" ?Average (?:Precision|Recall)  \((A[PR])\) @\[ IoU=([\d.]+)(:[\d.]+)?\s*\| area=\s*(\w+)\s*\| maxDets=\s*(\d+)"
     r"\s*\] = ([\d.]+)\s*$"
 )
+# The table of an evaluation harness, a metric a row: "|Tasks|Version|Filter|n-shot|Metric|   |Value|   |Stderr|".
+_TASKS = frozenset({"task", "tasks", "group", "groups"})
+_NO_NAME = re.compile(r"[^\w/]+")
 _RESULTS = frozenset({"train_loss", "val_loss", "val_metric", "reward"})
 
 
@@ -57,7 +60,8 @@ class Tables:
     columns are of, in a table of one metric a line. `_classes`: the columns of a table of one class a line, of which
     the line of all counts. `_entries`: the names over an indented one, with their indentation, None outside a result.
     `_trial`: whose results came first. `_annotated`: what an evaluation's averages are of;
-    `_results_for`: what its table is of.
+    `_results_for`: what its table is of. `_harness`: the columns of an evaluation harness's table, `_task`: that of the
+    row before.
     """
 
     _header: list[str] = field(default_factory=list)
@@ -70,6 +74,8 @@ class Tables:
     _trial: str = ""
     _annotated: str = ""
     _results_for: str = ""
+    _harness: list[str] = field(default_factory=list)
+    _task: str = ""
 
     @property
     def has_header(self) -> bool:
@@ -95,6 +101,9 @@ class Tables:
             return told
         line = line if line.isascii() else line.translate(_BOX)
         bars = line.startswith("|") and line.rstrip().endswith("|")
+        if bars and (told := self._of_harness(_cells(line, 0))) is not None:
+            return told
+        self._harness = self._harness if bars or line.startswith("val/") else []
         if bars and (found := _METRIC.match(line.rstrip())):
             self._metrics[f"{self._heading}{found[1]}"] = found[2]
             return ""
@@ -121,6 +130,20 @@ class Tables:
             return ""
         found = _AVERAGE.match(line)
         return f"val/{self._annotated}{_average(*found.groups())}: {found[6]}" if found else None
+
+    def _of_harness(self, cells: Sequence[str]) -> str | None:
+        """A row of an evaluation harness in other words; empty for its header and its ruler."""
+        named = [cell.lower() for cell in cells]
+        if named[0] in _TASKS and {"metric", "value"} <= set(named):
+            self._harness = named
+            return ""
+        if len(cells) != len(self._harness):
+            return None
+        row = dict(zip(self._harness, cells, strict=True))
+        self._task = _NO_NAME.sub("_", cells[0].lstrip("- ")) or self._task
+        way = row.get("filter", "")
+        name = _NO_NAME.sub("_", row["metric"]) + ("" if way in {"", "none"} else f"_{_NO_NAME.sub('_', way)}")
+        return f"val/{self._task}/{name}: {row['value']}" if _WHOLE_NUMBER.fullmatch(row["value"]) else ""
 
     def _of_result(self, line: str) -> str | None:
         """The result of RLlib that ends with a line; an empty text inside one."""

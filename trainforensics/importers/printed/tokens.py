@@ -37,7 +37,7 @@ TOKEN = re.compile(
     r"|(?P<duration>(?<![\w.])(?:(?:\d+ days?,? )?\d+:\d{2}(?::\d{2}(?:\.\d+)?)?(?![\d:])"
     rf"|{IN_WORDS}|(?:\d+d ?)?(?:\d+h ?\d+m|\d+m ?(?=\d+(?:\.\d+)?s))(?: ?\d+(?:\.\d+)?s)?(?!\w)))"
     r"|(?P<share>(?<![\w./@#-])\d+(?:\s*/\s*| of )\d+(?![\w./]))"
-    rf"|(?P<range>(?<![\w.@#/-])\d+-(?P<last>\d+)(?={_COUNTED}\b))"
+    rf"|(?P<range>(?<![\w.@#/-])(?:\d+-(?=\d+{_COUNTED}\b)|(?<=\[)\d+-(?=\d+\]))(?P<last>\d+))"
     rf"|(?P<wrap>(?<![\w.])(?:{_WRAPPED})\(\s*\[?\s*(?P<inner>{NUMBER})[^()]*(?:\(\)[^()]*)?\))"
     rf"|(?P<number>{_VALUE})(?P<unit>[kKMGBT](?![\w/])|(?:{_UNIT})(?![\w]))?(?![\w.]*\w)"
     rf"|(?P<none>(?:(?<=[:=] )|(?<=[:=])){MISSING}\b)"
@@ -87,6 +87,8 @@ _PREFIXES = (
     r"[\w.]+\[[\w./]+:\d+\](?:\s+-(?=\s))?",
     r"\([^()]*\bpid=\d+[^()]*\)",  # Ray
     r"\d{1,5}:(?= (?!\s*[-+\d]))",  # srun --label
+    r"(?:(?:worker|node|host|machine)[\w.-]*\d|\d{1,3}(?:\.\d{1,3}){3}):(?=\s)",  # pdsh: the host
+    rf"(?:-\s+)?\d+ - [\w.]+ - (?:[\w.]+:\d+ - )?{_LEVEL} ::(?=\s)",  # Levanter, behind the time: the process
     rf"(?:\|\s*|-\s*)?{_LEVEL}\b"
     r"(?:\s*\|\s*[\w.<>]+(?::[\w<>]+:\d+)?\s*(?:\||-)|\s+-\s+[\w.]+\s+-(?=\s)|:[\w.-]+:(?!\s+[-+\d.])|\s+[a-z_]\w*(?:\.\w+)+:(?=\s)"
     r"|[ :-]*(?:\[[\w.:]+\])?)[:|-]*",
@@ -102,9 +104,12 @@ _PREFIXES = (
 _PREFIX = re.compile(rf"(?:\s*(?:{'|'.join(_PREFIXES)}))+", re.IGNORECASE)
 _RANK = re.compile(
     r"\[(?:[\w.-]+:\d+, |global_?)?rank[ _:=]*(\d+)|\[default(\d+)\]|^\s*(\d{1,5}):\s|\[\d+,(\d+)\]<|\bhost:(\d+)"
+    rf"|\s-\s+(\d+) - [\w.]+ - (?:[\w.]+:\d+ - )?{_LEVEL} ::"
     rf"|^\s*rank[ _=:]*(\d+)|\s[\w.-]+:(\d+)\s+[\w.]+:\d+\s+{_LEVEL}",
     re.IGNORECASE,
 )
+
+_HOST = re.compile(r"\s*(?:worker|node|host|machine)[\w.-]*?(\d+):", re.IGNORECASE)  # where no rank is said
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +129,7 @@ def prefix_of(line: str) -> Prefix:
     found = _PREFIX.match(line)
     end = found.end() if found else 0
     time = _WHEN.search(line, 0, end) if end else None
-    rank = _RANK.search(line, 0, end) if end else None
+    rank = (_RANK.search(line, 0, end) or _HOST.match(line, 0, end)) if end else None
     return Prefix(end, time.span() if time else None, rank.span(rank.lastindex or 0) if rank else None)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from trainforensics import roles
 from trainforensics.importers.printed.items import SPLITS
 from trainforensics.importers.printed.tokens import NUMBER
 
@@ -125,6 +126,7 @@ _FORMATS = tuple(
          r"iteration \1, loss=\2, smoothed_loss=\3, \4"),
         (" ends with loss ", rf"\s*(Training|Validation|Test) batch (\d+) ends with loss ({NUMBER})\.",  # KotlinDL
          r"\1 batch: \2, loss: \3"),
+        ("SamplesPerSec=", r"(.*?\])\s*\d+/\d+, (SamplesPerSec=.*)", r"\1 \2"),  # DeepSpeed's engine of its pace
         # of DeepSpeed's examples, whose engine counts its updates as steps
         (" with Perplexity: ", rf"\s*Step at (\d+) with Perplexity: ({NUMBER})", r"iteration \1, val/perplexity: \2"),
         (" with Perplexity: ", rf"\s*Epoch at (\d+) with Perplexity: ({NUMBER})", r"epoch \1, val/perplexity: \2"),
@@ -242,6 +244,14 @@ _NESTED = re.compile(rf"'([\w-]+)': \{{({_MEMBERS})\}}")  # "{'train': {'loss': 
 _NUMBERS_OF = re.compile(rf"(\w+)=\{{('[\w.-]+': {NUMBER}(?:, '[\w.-]+': {NUMBER})*)\}}(?=\s+\w+=)")
 
 
+# How long the parts of the step before took, by the timers of Megatron and DeepSpeed.
+_TIMED = re.compile(r"(.*?)(?:\brank=(\d+) )?time \(ms\) \|((?: [A-Za-z][\w -]*: [-+.\deE]+(?: \||$))+)\s*")
+_TIMER = re.compile(r"([A-Za-z][\w -]*): ")
+# What was set anew: "learning rate 0.0002 -> 0.000198", "loss scale: 65536 --> 32768".
+_SET_ANEW = re.compile(
+    rf"(.*?)\b([A-Za-z](?:[\w ]*\w)?)\s*[:=]?\s+(?:from )?{NUMBER} *(?:[-=]+>|→) *({NUMBER})[.;]?\s*"
+)
+_ARE_SET = frozenset({"learning_rate", "loss_scale", "batch_size", "weight_decay", "momentum", "loss_weight"})
 _LONGEST = 4_000
 
 
@@ -254,6 +264,11 @@ def other_words(line: str) -> str:
     for mark, pattern, said in _FORMATS:
         if mark in line and (found := pattern.fullmatch(line)) is not None:
             return found.expand(said)
+    if "time (ms) |" in line and (found := _TIMED.fullmatch(line)) is not None:
+        rank = f"[rank {found[2]}] " if found[2] else ""
+        return f"{found[1]}{rank}{_TIMER.sub(_timer, found[3])}"
+    if (found := _SET_ANEW.fullmatch(line)) is not None and roles.resolve(found[2]).role in _ARE_SET:
+        return f"{found[1]}{found[2]}: {found[3]}"
     if (parted := _GLUED.sub(" ", line)) != line:
         return parted
     if (found := _GLUED_COUNT.match(line)) is not None:
@@ -295,6 +310,10 @@ def _without_dictionaries(line: str) -> str:
 def _named(name: str, members: str) -> str:
     """The members of a dictionary among pairs, "grad_norm={'a': 0.5, 'b': 2.5}", as pairs of their own."""
     return " ".join(f"{name}/{key}={value}" for key, value in re.findall(rf"'([\w.-]+)': ({NUMBER})", members))
+
+
+def _timer(found: re.Match[str]) -> str:
+    return f"timers/{found[1].strip().replace(' ', '-')}: "
 
 
 def in_english(line: str) -> str:
