@@ -1,5 +1,5 @@
-"""Why it happened: one hypothesis a file, weighed for and against."""
+"""Why it happened: hypotheses weighed for and against, by what is known of the incident."""
 
-from trainforensics.causes.ranking import HYPOTHESES, rank
+from trainforensics.causes.ranking import rank
 
-__all__ = ["HYPOTHESES", "rank"]
+__all__ = ["rank"]

@@ -12,6 +12,7 @@ from trainforensics.signals.noise import robust_sigma
 
 FEWEST_BEFORE = 8  # logged points before the onset, without which nothing is usual
 BASELINE = 128  # logged points before the onset that tell what is usual there
+LASTING_POINTS = 20  # logged points from the onset on that tell whether a level lasts
 MOVED = 5.0  # noise widths; a normal baseline of 128 points exceeds it about once in 10,000 runs
 CREPT_POINTS = 3  # a climb is a lead when it began this many logged points before the loss left its noise
 STILL = 2.5  # noise widths; the highest of three points of an unmoved series strays less

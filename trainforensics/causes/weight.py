@@ -1,7 +1,8 @@
-"""What a hypothesis answers: where it starts from, what speaks for it and against it, what would settle it."""
+"""What a hypothesis answers: what speaks for it and against it, what would settle it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 # Natural logarithms of odds. A hint doubles the odds, a clear sign raises them fivefold, a strong one twentyfold;
@@ -19,8 +20,12 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """A hypothesis weighed: prior probability for this kind of incident, reasons, and the experiment that decides."""
+    """A hypothesis weighed: reasons for it and against it, and the experiment that decides."""
 
-    prior: float
-    reasons: tuple[Reason, ...]
+    reasons: Sequence[Reason]
     test: str
+
+
+def reason(points: float, text: str) -> list[Reason]:
+    """The fact, or nothing where it gives a hypothesis no points."""
+    return [Reason(points, text)] if points else []

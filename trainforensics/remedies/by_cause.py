@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from trainforensics.causes.case import PACE_KINDS, precision_of
+from trainforensics.causes import facts
+from trainforensics.causes.case import PACE_KINDS
 from trainforensics.model import Remedy
 from trainforensics.remedies import numbers
 from trainforensics.remedies.patient import Patient
@@ -84,9 +85,8 @@ def warm_up(patient: Patient) -> list[Remedy]:
 
 def precision(patient: Patient) -> list[Remedy]:
     """Wider range where numbers left it."""
-    action = WIDER.get(
-        precision_of(patient.signals.config), "Train in bf16, or keep softmax, norms and reductions in fp32"
-    )
+    kept = facts.precision.configured(patient.signals.config)
+    action = WIDER.get(kept, "Train in bf16, or keep softmax, norms and reductions in fp32")
     why = f"{patient.blamed_on('numeric-overflow', 'loss-scaling')} is a likely cause"
     return [Remedy(action, why, "no overflow over the same batches"), *_scale_by_hand(patient)]
 

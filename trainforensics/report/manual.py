@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 import inspect
 import re
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from functools import cache
 from types import ModuleType
 
 from trainforensics import registry, roles
-from trainforensics.causes import HYPOTHESES
+from trainforensics.causes.hypotheses import by_cause
 from trainforensics.detectors.base import Meta, Param
 from trainforensics.errors import UsageError
 from trainforensics.kinds import CODES, FAMILIES, KINDS, Kind
@@ -65,7 +64,7 @@ def find_kind(name: str) -> Kind:
     if kind is not None:
         return kind
     codes = {code.lower(): code for code in CODES}
-    known = [*{*KINDS, *codes, *FAMILIES, *_causes(), ROLES}]
+    known = [*{*KINDS, *codes, *FAMILIES, *by_cause(), ROLES}]
     near = [SYNONYMS[key]] if key in SYNONYMS else difflib.get_close_matches(key, known, n=3, cutoff=0.5)
     shown = ", ".join(codes.get(word, word) for word in near)
     hint = f"did you mean {shown}?" if near else "`trainforensics explain` lists every kind"
@@ -87,14 +86,14 @@ def answer(name: str) -> str:
         return roles_page()
     if key in FAMILIES:
         return overview(key)
-    if key in _causes() and key not in KINDS:
+    if key in by_cause() and key not in KINDS:
         return cause_page(key)
     return page(find_kind(name))
 
 
 def cause_page(cause: str) -> str:
     """A cause in Markdown: what it means, and the kinds it is weighed for, likeliest first."""
-    module = _causes()[cause]
+    module = by_cause()[cause]
     priors = sorted(module.PRIORS.items(), key=lambda item: -item[1])
     rows = [f"| {kind} | {number(prior)} |" for kind, prior in priors]
     summary = " ".join((module.__doc__ or "").partition("\n\n")[0].split())
@@ -195,12 +194,6 @@ def _parameters(kind: Kind, params: tuple[Param, ...]) -> list[str]:
     rows = [f"| {code(p.name)} | {number(p.default)} | {capital(p.source)} |" for p in params]
     setting = f"Set in `trainforensics.toml` under `[params.{kind.name}]`."
     return ["| parameter | default | where it comes from |", "|---|---|---|", *rows, "", setting]
-
-
-@cache
-def _causes() -> dict[str, ModuleType]:
-    modules = [importlib.import_module(f"trainforensics.causes.{name}") for name in HYPOTHESES]
-    return {module.CAUSE: module for module in modules}
 
 
 @cache

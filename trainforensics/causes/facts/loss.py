@@ -1,0 +1,26 @@
+"""The training loss up to the onset and at its height."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trainforensics.causes.case import Case, once
+from trainforensics.causes.facts import timing
+from trainforensics.causes.movement import CREPT_POINTS, climb
+
+
+@once
+def climbed_before(case: Case) -> bool:
+    """Whether loss or gradient norm were climbing out of their noise before the onset (of a NaN, mostly)."""
+    return any(climb(curve, case.onset) for role in ("train_loss", "grad_norm") if (curve := case.curve(role)))
+
+
+@once
+def beyond_start(case: Case) -> tuple[float, float] | None:
+    """Highest loss of the incident and the first of the run, where the former is 1.3 times the latter or more."""
+    if case.loss is None or timing.early(case) or not len(case.loss.only_finite()):
+        return None
+    finite = case.loss.only_finite()
+    at = int(np.searchsorted(finite.step, case.onset))
+    peak, first = float(np.max(finite.value[at : at + CREPT_POINTS], initial=-np.inf)), float(finite.value[0])
+    return (peak, first) if first > 0 and peak > 1.3 * first else None
