@@ -35,6 +35,14 @@ def test_fail_on_is_the_lowest_severity_that_fails(fail_on: str, code: int) -> N
     assert decide(make_run(make_incident("instant-burst")), fail_on=fail_on).exit_code == code
 
 
+@pytest.mark.parametrize(
+    ("fail_on", "kinds"), [("high", ["instant-burst"]), ("medium", []), ("critical", ["instant-burst"])]
+)
+def test_alarms_below_the_bar_are_told_as_tolerated(fail_on: str, kinds: list[str]) -> None:
+    found = decide(make_run(make_incident("instant-burst"), make_incident("clip-saturation")), fail_on=fail_on)
+    assert [one.incident.kind for one in found.tolerated] == kinds
+
+
 def test_only_roots_count() -> None:
     root = make_incident("instant-burst")
     effect = make_incident("divergence", 1300, caused_by=root.id)

@@ -10,7 +10,7 @@ from trainforensics import registry, roles
 from trainforensics.config import Settings
 from trainforensics.errors import EXIT_OK, EXIT_POLICY, EXIT_UNDECIDED, UsageError
 from trainforensics.importers.base import DAMAGE
-from trainforensics.kinds import KINDS, SEVERITIES, Severity, severity_rank
+from trainforensics.kinds import KINDS, SEVERITIES, Severity, is_alarm, severity_rank
 from trainforensics.model import Incident, RunResult, Skipped
 
 LOSSES = ("train_loss", "val_loss")
@@ -60,6 +60,7 @@ class Decision:
 
     violations: tuple[Violation, ...]
     blind: tuple[Blind, ...]
+    tolerated: tuple[Violation, ...] = ()  # alarms below the bar of the policy
 
     @property
     def exit_code(self) -> int:
@@ -76,22 +77,24 @@ def judge(results: Sequence[RunResult], policy: Policy, settings: Settings, unre
     """
     blind = [Blind(entry.path, entry.reason) for entry in unread]
     violations: list[Violation] = []
+    tolerated: list[Violation] = []
     for result in results:
-        found = [Violation(result.run, incident) for incident in _unacceptable(result, policy, settings)]
+        counted = [Violation(result.run, incident) for incident in _counted(result, settings)]
+        found = [one for one in counted if severity_rank(one.incident.severity) >= severity_rank(policy.fail_on)]
+        tolerated += [one for one in counted if one not in found and is_alarm(one.incident.severity)]
         blind += _blind(result, policy, settings)
         blind += [] if found else _damaged(result)  # what is lost cannot undo a violation, but may hide one
         violations += found
     if not results:
         blind.append(Blind("", "there is no run to judge"))
-    return Decision(tuple(violations), tuple(blind))
+    return Decision(tuple(violations), tuple(blind), tuple(tolerated))
 
 
-def _unacceptable(result: RunResult, policy: Policy, settings: Settings) -> Iterator[Incident]:
-    """Incidents of the selected kinds at or above the bar; an effect counts where its root is not selected."""
+def _counted(result: RunResult, settings: Settings) -> Iterator[Incident]:
+    """Incidents of the selected kinds; an effect counts where its root is not selected."""
     wanted = {i.id: i for i in result.incidents if settings.wants(i.kind, _family(i.kind))}
     for incident in wanted.values():
-        bad = severity_rank(incident.severity) >= severity_rank(policy.fail_on)
-        if bad and not _counted_with_cause(incident, wanted):
+        if not _counted_with_cause(incident, wanted):
             yield incident
 
 
@@ -135,7 +138,7 @@ def _damaged(result: RunResult) -> Iterator[Blind]:
     for source in result.sources:
         lost = [warning for warning in source.warnings if warning.kind in DAMAGE - {"importer-error"}]
         if lost:
-            more = f"; and {len(lost) - 1} more such place(s)" if len(lost) > 1 else ""
+            more = f"; and at {len(lost) - 1} more {'place' if len(lost) == 2 else 'places'}" if len(lost) > 1 else ""
             yield Blind(result.run, f"{source.path} is damaged ({lost[0].where}): {lost[0].message}{more}")
 
 

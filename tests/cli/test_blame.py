@@ -1,11 +1,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from results import make_incident, make_run
 from shell import Run
+
+from trainforensics.blame import FROM_THIS_STEP
+from trainforensics.model import Blame, Suspect
+from trainforensics.report.narrative import as_known
 
 
 @pytest.fixture
@@ -83,6 +89,16 @@ def test_the_analysis_of_a_whole_tree_is_found_by_a_run_of_it(run: Run, tmp_path
     run("analyze", tmp_path / "all", "--out", out, "--no-plots")
     stdout = run("blame", log, "--step", 1200, "--out", out)[1]
     assert stdout.splitlines()[1].startswith("known incident 1: instant-burst at 1200")
+
+
+def test_a_suspect_of_a_known_incident_has_the_figure_of_the_report(run: Run) -> None:
+    step = Blame((100, 100), "logged", (Suspect("shard", "s1", 0.3), Suspect("shard", "s2", 0.01)), (), FROM_THIS_STEP)
+    told = Suspect("shard", "s1", 0.99, 1e-6, (100, 200), "fed 8 of 8 events")
+    incident = replace(make_incident("instant-burst", 100), blame=Blame((98, 100), "logged", (told,)))
+    answer = as_known(step, make_run(incident), FROM_THIS_STEP)
+    assert answer.suspects == (told, step.suspects[1])
+    assert answer.note.startswith("the incident's suspects with its figures")
+    assert as_known(step, make_run(), FROM_THIS_STEP) == step
 
 
 def test_several_runs_are_refused_with_their_names(run: Run, log: Path, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from logs import rows, write_jsonl
-from results import full_incident, make_run, save
+from results import full_incident, make_incident, make_run, save
 from shell import Run
 
 from trainforensics import discovery
@@ -31,6 +31,16 @@ def test_a_single_result_is_judged_alone(run: Run, out: Path) -> None:
     code, stdout, _ = run("gate", out / "ok" / "result.json")
     assert code == 0
     assert stdout == "gate: passed, 1 run without an incident of severity high or above\n"
+
+
+def test_a_pass_names_what_it_tolerated(run: Run, tmp_path: Path) -> None:
+    out = save(tmp_path / "out", make_run(make_incident("instant-burst"), run="a"))
+    code, stdout, _ = run("gate", out)
+    assert code == 0
+    told, last = stdout.splitlines()
+    assert told.startswith("tolerated: a: medium instant-burst (LOS101) at step ")
+    assert last.endswith("; 1 lesser incident tolerated (--fail-on medium would fail)")
+    assert run("gate", out, "--quiet")[1] == ""
 
 
 def test_what_could_not_be_looked_at_is_named(run: Run, out: Path) -> None:

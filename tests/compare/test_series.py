@@ -240,3 +240,39 @@ def test_values_are_given_as_they_are_logged() -> None:
     assert found.relation == "scaled"
     assert found.parted is not None
     assert found.parted.b == b[np.searchsorted(STEP, found.parted.step)]
+
+
+@pytest.mark.parametrize("decimals", [2, 3, 4])
+def test_a_curve_and_its_print_with_fewer_decimals_are_equal(decimals: int) -> None:
+    for a, b in ((loss(1), np.round(loss(1), decimals)), (np.round(loss(1), decimals), loss(1))):
+        found = compared(a, b)
+        assert (found.relation, found.partings) == ("identical", ())
+        assert found.text == f"equal on all {N} common steps, but for rounding"
+
+
+def test_a_schedule_printed_with_few_digits_is_equal() -> None:
+    rate = 1e-3 / 3 * (1 - STEP / (N + 1))
+    found = compared(rate, np.array([float(f"{value:.2e}") for value in rate]), "learning_rate")
+    assert found.relation == "identical"
+
+
+def test_rounding_does_not_hide_where_twins_part() -> None:
+    other = loss(1)
+    other[499:] = loss(7)[499:] + 0.3
+    found = compared(loss(1), np.round(other, 3))
+    assert (found.relation, found.equal_until, found.unequal_from) == ("parted", 499, 500)
+    assert found.parted is not None
+    assert found.parted.a == loss(1)[499]
+    assert not found.text.endswith("rounding")
+
+
+def test_a_plain_setting_is_no_rounding_of_another() -> None:
+    assert compared(np.full(N, 0.001), np.full(N, 0.0012), "learning_rate").relation != "identical"
+    climbing = 0.001 * np.minimum(STEP, 3)
+    assert compared(climbing, climbing * 1.1, "learning_rate").relation != "identical"
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_seeds_of_one_training_are_not_equal_for_being_printed_short(seed: int) -> None:
+    found = compared(loss(seed), np.round(loss(seed + 1000), 1))
+    assert (found.relation, found.equal_until) == ("together", None)

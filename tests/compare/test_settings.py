@@ -46,3 +46,8 @@ def test_without_a_configuration_there_is_nothing_to_compare() -> None:
 )
 def test_weights(key: str, weight: str) -> None:
     assert weight_of(key) == weight
+
+
+def test_a_number_that_differs_in_the_digits_of_rounding_alone_is_no_difference() -> None:
+    assert compare_settings({"lr": 0.1 + 0.2, "betas": [0.9, 0.1 * 3]}, {"lr": 0.3, "betas": [0.9, 0.3]}) == ()
+    assert len(compare_settings({"seed": 10**15, "lr": 0.3}, {"seed": 10**15 + 1, "lr": 0.30001})) == 2

@@ -181,9 +181,36 @@ def test_an_out_that_is_a_file_or_cannot_be_made(tmp_path: Path) -> None:
 def test_nothing_to_judge_says_what_was_looked_at(tmp_path: Path, out: Settings) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "notes.txt").write_text("hello\n")
-    with pytest.raises(CannotJudgeError, match=r"jsonl.*notes.txt: text without recognisable metrics"):
+    with pytest.raises(CannotJudgeError, match=r"notes.txt: text without recognisable metrics") as refused:
         engine.analyze([tmp_path / "docs"], out)
+    assert "looked for: console, " in str(refused.value)
+    assert "`step 10 loss 2.31`" in str(refused.value)
     assert not out.out.exists()
+
+
+@pytest.mark.parametrize("line", ["step {} loss {}", "step={}, loss={}", '{{"step": {}, "loss": {}}}', "{},{}"])
+def test_what_is_called_always_readable_is_read(tmp_path: Path, out: Settings, line: str) -> None:
+    head = "step,loss\n" if line == "{},{}" else ""
+    (tmp_path / "log").write_text(head + "".join(line.format(i, 2.31 + i % 7 / 100) + "\n" for i in range(1, 40)))
+    assert engine.import_paths([tmp_path / "log"], out).runs == ("log",)
+
+
+def test_runs_that_are_named_alike_are_told_apart(tmp_path: Path, out: Settings) -> None:
+    for name in ("a", "b", "c-2", "c"):
+        write_jsonl(tmp_path / name / "log.jsonl", rows(range(60)))
+    files = [tmp_path / name / "log.jsonl" for name in ("a", "b")]
+    result = engine.analyze([*files, tmp_path / "c", tmp_path / "c-2"], out)
+    told = [note for note in result.notes if " is " in note]
+    assert told == [f"log.jsonl is {files[0]}", f"log.jsonl-2 is {files[1]}"]
+
+
+def test_a_run_that_takes_the_place_of_another_of_its_name_says_so(tmp_path: Path, out: Settings) -> None:
+    for name in ("a", "b"):
+        write_jsonl(tmp_path / name / "run" / "log.jsonl", rows(range(60)))
+    assert not engine.analyze([tmp_path / "a" / "run"], out).notes
+    assert not engine.analyze([tmp_path / "a" / "run"], out).notes
+    (note,) = engine.analyze([tmp_path / "b" / "run"], out).notes
+    assert note == f"run: its earlier result was of logs in {tmp_path / 'a' / 'run'}, and is replaced"
 
 
 def test_runs_named_like_our_files_do_not_collide(tmp_path: Path, out: Settings) -> None:

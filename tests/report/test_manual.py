@@ -7,6 +7,7 @@ from trainforensics.causes.hypotheses import by_cause
 from trainforensics.errors import UsageError
 from trainforensics.kinds import KINDS, Kind
 from trainforensics.report import manual
+from trainforensics.report.brief import BRIEFS
 
 DETECTORS = registry.detectors().modules
 
@@ -49,6 +50,26 @@ def test_a_page_holds_docstring_signals_and_parameters() -> None:
     assert "Needs `val_loss` or `val_metric`." in page
     assert "| `z` | 7 | Step in units of" in page
     assert "`[params.val-jump]`" in page
+
+
+def test_every_kind_that_is_judged_is_told_in_short_first() -> None:
+    judged = {module.META.kind.name for module in DETECTORS}
+    assert set(BRIEFS) == judged
+    for name in judged:
+        page = manual.page(KINDS[name])
+        parts = [page.index(f"**{part}.**") for part in ("How to tell", "Looks like", "Usual causes", "What to do")]
+        assert [*parts, page.index("## What it detects")] == sorted([*parts, page.index("## What it detects")])
+
+
+def test_the_usual_causes_of_a_kind_are_those_of_the_highest_priors() -> None:
+    assert manual.causes_of("instant-burst")[0] == "bad-batch"
+    assert "**Usual causes.** bad-batch, " in manual.page(KINDS["instant-burst"])
+
+
+def test_causes_lists_every_cause_and_a_cause_says_what_to_do() -> None:
+    listed = manual.answer("causes")
+    assert all(f"| {cause} | " in listed for cause in by_cause())
+    assert "**What to do.** Record a memory snapshot early and late" in manual.answer("memory-leak")
 
 
 def test_a_kind_without_detector_says_so() -> None:

@@ -82,7 +82,7 @@ def test_a_report_asks_to_go_back_only_where_the_remedies_do() -> None:
     calm = replace(incident, safe_checkpoint=replace(incident.safe_checkpoint, go_back=False))
     assert "Go back" in render_run(make_run(incident))
     assert "Go back" not in (text := render_run(make_run(calm)))
-    assert "**Checkpoint.** 40 000: lies before the first precursor" in text
+    assert "**Checkpoint.** If one is needed, 40 000: lies before the first precursor" in text
 
 
 def test_a_report_begins_with_verdict_what_happened_and_what_to_do() -> None:
@@ -186,6 +186,26 @@ def test_the_header_counts_what_the_report_lists() -> None:
     assert remark.startswith("# runs/a: **stable** (no incident)")
 
 
+def test_the_best_checkpoint_of_a_run_that_over_fits_is_not_a_spare_one() -> None:
+    best = replace(make_incident("val-divergence"), safe_checkpoint=SafeCheckpoint(900, "the best val_loss is there"))
+    assert "**Checkpoint.** 900: the best val" in render_run(make_run(best))
+
+
+def test_what_was_not_judged_is_counted_and_folded_away() -> None:
+    gaps = (NotJudged("val-jump", "fewer than 5", "more"), NotJudged("plateau", "not logged: train_loss", ""))
+    report = render_run(make_run(not_judged=gaps, options={"select": ["loss", "val-jump"]}))
+    told = report[report.index("## Not judged") : report.index("## Appendix")]
+    assert "8 kinds of incident could be judged from this log, 2 could not." in told
+    assert (
+        told.index("<details>") < told.index("| val-jump |") < told.index("plateau (train") < told.index("</details>")
+    )
+
+
+def test_a_remark_is_not_called_no_incident() -> None:
+    report = render_run(make_run(make_incident("clip-saturation", 5)))
+    assert "**Nothing above low severity in steps 1 - 41 250; 1 remark below.**" in report
+
+
 def test_a_healthy_run_says_so_and_shows_no_incident() -> None:
     report = render_run(make_run())
     assert report.startswith("# runs/a: **stable** (no incident)\n\n**No incident in steps 1 - 41 250.**\n")
@@ -203,6 +223,7 @@ def test_an_undecided_run_says_why() -> None:
     report = render_run(run)
     assert "**This run could not be judged. No loss.**" in report
     assert "| coverage-gap | no loss | the loss |" in report
+    assert "<details>" not in report[report.index("## Not judged") : report.index("## Appendix")]
 
 
 def test_kinds_with_the_same_reason_share_a_row() -> None:

@@ -58,7 +58,21 @@ def test_the_timeline_has_a_panel_for_each_main_signal_and_marks_what_happened()
     assert all(lines_at(axes) == [200, 301] for axes in figure.axes)
     assert figure.texts[0].get_text() == "runs/a: loss, gradient norm, learning rate, loss scale"
     keys = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert keys == ["medium incident (number as in the report)", "restart", "checkpoint", "checkpoint to go back to"]
+    assert keys == [
+        "medium incident (number as in the report)",
+        "restart",
+        "checkpoint",
+        "checkpoint named in the report",
+    ]
+
+
+def test_a_checkpoint_is_called_one_to_go_back_to_only_where_the_remedies_ask_for_it() -> None:
+    (root,) = burst().incidents
+    assert root.safe_checkpoint is not None
+    run = replace(burst(), incidents=(replace(root, safe_checkpoint=replace(root.safe_checkpoint, go_back=True)),))
+    figure = plots.timeline(run, signals())
+    assert figure is not None
+    assert figure.legends[0].get_texts()[-1].get_text() == "checkpoint to go back to"
 
 
 def test_the_timeline_of_a_policy_shows_reward_and_entropy() -> None:

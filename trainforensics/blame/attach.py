@@ -40,6 +40,7 @@ WHAT_TO_LOG = (
     "log one row per batch with step, rank, shard and document ids (Parquet, CSV or JSONL beside the log) to have the "
     "data named"
 )
+FROM_THIS_STEP = "judged from this step alone, not from what recurs over incidents as `analyze` does"
 NEAR = 200  # windows to either side for a step asked about: an answer at once matters more than a fine comparison
 MAX_BATCHES = 64
 TRACED = 8  # convicted suspects whose rows are looked up in every window they fed
@@ -118,9 +119,7 @@ def at_step(
     elif rank is not None and "rank" not in manifest.columns:
         note = "; ".join(filter(None, (note, "the manifest names no ranks: these are the batches of all of them")))
     elif shown:
-        note = "; ".join(
-            filter(None, (note, "judged from this step alone, not from what recurs over incidents as `analyze` does"))
-        )
+        note = "; ".join(filter(None, (note, FROM_THIS_STEP)))
     return Blame((span.after + 1, span.upto), manifest.basis, shown, _batches(near.own, shown), note)
 
 

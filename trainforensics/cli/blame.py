@@ -65,5 +65,6 @@ def blame(
         answer = replace(answer, note="; ".join(filter(None, (*known, answer.note))))
         print(terminal.blame_document(answer), end="")
         return
+    answer = narrative.as_known(answer, found, room.FROM_THIS_STEP) if found is not None else answer
     for line in terminal.blame_lines(answer, known):
         print(line)

@@ -13,7 +13,7 @@ KindName = Annotated[
     str | None,
     typer.Argument(
         metavar="NAME",
-        help='A kind, code, family or cause, or "roles"; all kinds are listed without.',
+        help='A kind, code, family or cause, or "causes", "roles"; all kinds are listed without.',
         show_default=False,
     ),
 ]

@@ -9,11 +9,13 @@ import typer
 
 from trainforensics.cli import inputs, options, output
 from trainforensics.cli.output import Form, Format
+from trainforensics.kinds import severity_rank
 
 if TYPE_CHECKING:
-    from trainforensics.gate import Decision, Policy
+    from trainforensics.gate import Decision, Policy, Violation
     from trainforensics.model import RunResult
 
+MAX_TOLERATED = 10  # incidents below the policy's severity that are told one by one
 FailOn = Annotated[
     str | None,
     typer.Option("--fail-on", metavar="SEVERITY", help="Lowest severity that fails (high).", show_default=False),
@@ -71,17 +73,16 @@ def gate(
 
 
 def _print(decision: Decision, results: Sequence[RunResult], policy: Policy, quiet: bool) -> None:
-    from trainforensics.report.text import number, one_line, plural  # noqa: PLC0415
+    from trainforensics.report.text import one_line, plural  # noqa: PLC0415
 
     for violation in decision.violations:
-        found = violation.incident
-        at = "" if found.onset_step is None else f" at step {number(found.onset_step)}"
-        summary = one_line(found.summary)
-        print(f"{one_line(violation.run)}: {found.severity} {found.kind} ({found.code}){at}: {summary}")
+        print(_line(violation))
     for blind in decision.blind:
         print(f"{one_line(blind.run)}: could not judge: {one_line(blind.reason)}")
     if quiet:
         return
+    for violation in decision.tolerated[:MAX_TOLERATED]:
+        print(f"tolerated: {_line(violation)}")
     runs = plural(len(results), "run")
     failed = len({violation.run for violation in decision.violations})
     count = plural(len(decision.violations), "violation")
@@ -96,4 +97,23 @@ def _print(decision: Decision, results: Sequence[RunResult], policy: Policy, qui
     elif decision.violations:
         print(f"gate: failed, {count} in {failed} of {runs}")
     else:
-        print(f"gate: passed, {runs} without an incident of severity {policy.fail_on} or above")
+        passed = f"passed, {runs} without an incident of severity {policy.fail_on} or above"
+        print(f"gate: {passed}{_tolerated(decision)}")
+
+
+def _line(violation: Violation) -> str:
+    from trainforensics.report.text import number, one_line  # noqa: PLC0415
+
+    found = violation.incident
+    at = "" if found.onset_step is None else f" at step {number(found.onset_step)}"
+    return f"{one_line(violation.run)}: {found.severity} {found.kind} ({found.code}){at}: {one_line(found.summary)}"
+
+
+def _tolerated(decision: Decision) -> str:
+    """How many alarms the policy let pass, and which one would not."""
+    from trainforensics.report.text import plural  # noqa: PLC0415
+
+    if not decision.tolerated:
+        return ""
+    worst = max((one.incident.severity for one in decision.tolerated), key=severity_rank)
+    return f"; {plural(len(decision.tolerated), 'lesser incident')} tolerated (--fail-on {worst} would fail)"

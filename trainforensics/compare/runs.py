@@ -13,11 +13,12 @@ from trainforensics.compare.data import compare_data
 from trainforensics.compare.pairing import COUNTS, LEADING, MEASURED, SCHEDULED, SETTING, UNMAPPED, importance, pairs
 from trainforensics.compare.series import compare_curves
 from trainforensics.compare.settings import compare_settings
+from trainforensics.compare.wording import ROUNDED, side_by_side
 from trainforensics.errors import CannotJudgeError
 from trainforensics.model import ConfigDifference, DataDifference, Parting, RunDifference, Series, SeriesDifference
 from trainforensics.signals import Curve, Signals
 
-KEYS_SHOWN = 3
+KEYS_SHOWN, LONGEST_VALUE = 3, 40
 LOSSES, SCORES = ("train_loss", "val_loss"), ("val_metric", "reward")
 
 
@@ -106,7 +107,8 @@ def _together_clause(series: Sequence[SeriesDifference]) -> str:
     learning = [s for s in series if _importance(s) in (LEADING, MEASURED)] or list(series)
     common = max(s.common for s in learning)
     if all(s.relation == "identical" for s in learning):
-        return f"equal on all of {common} common steps"
+        rounded = any(s.text.endswith(ROUNDED) for s in learning)
+        return f"equal on all of {common} common steps{ROUNDED if rounded else ''}"
     text = f"together to the end of {common} common steps"
     brief = [f"{s.name} at step {s.parted.step}" for s in learning if s.relation == "together" and s.parted]
     return text + (f", but for {', '.join(brief[:2])}" if brief else "")
@@ -142,7 +144,7 @@ def _config_clause(
         yield "no difference in configuration that matters" if config else "same configuration"
     if not told:
         return
-    shown = ", ".join(f"{d.key} ({_said(d, 'a')}, {_said(d, 'b')})" for d in told[:KEYS_SHOWN])
+    shown = ", ".join(f"{d.key} ({', '.join(_said(d))})" for d in told[:KEYS_SHOWN])
     rest = len(told) - KEYS_SHOWN
     yield f"config differs in {shown}" + (f" and {rest} more" if rest > 0 else "")
 
@@ -157,11 +159,10 @@ def _other_settings(series: Sequence[SeriesDifference]) -> list[SeriesDifference
     ]
 
 
-def _said(difference: ConfigDifference, run: str) -> str:
-    if difference.missing == run:
-        return "not set"
-    value = str(difference.a if run == "a" else difference.b)
-    return value if len(value) <= 40 else f"{value[:37]}..."
+def _said(difference: ConfigDifference) -> tuple[str, str]:
+    a = "not set" if difference.missing == "a" else str(difference.a)
+    b = "not set" if difference.missing == "b" else str(difference.b)
+    return side_by_side(a, b, LONGEST_VALUE)
 
 
 # --- twins -------------------------------------------------------------------------------------------------------

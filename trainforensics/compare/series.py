@@ -14,7 +14,8 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from trainforensics.compare.pairing import SCHEDULED
-from trainforensics.compare.wording import NEAR_INTEGER, describe, integer_factor
+from trainforensics.compare.rounding import printed_shorter
+from trainforensics.compare.wording import NEAR_INTEGER, ROUNDED, describe, integer_factor
 from trainforensics.model import Parting, Relation, Series, SeriesDifference
 from trainforensics.signals.curve import Bools, Curve, Floats, Ints
 from trainforensics.signals.excursions import HUGE, excursions
@@ -69,6 +70,10 @@ def compare_curves(a: Curve, b: Curve, *, scalable: bool = True) -> SeriesDiffer
     if matrix is None:
         return None
     step, (left, right) = matrix.step, matrix.value
+    rounded = printed_shorter(left, right)
+    if rounded is not None:
+        left, right = rounded
+        a, b = _with_values(a, step, left), _with_values(b, step, right)
     pair = _pair(a, b)
     relation, amount, partings = _judge(a, b, pair, scalable)
     broken = _where_one_breaks(step, left, right)
@@ -92,7 +97,15 @@ def compare_curves(a: Curve, b: Curve, *, scalable: bool = True) -> SeriesDiffer
         partings=tuple(partings),
         text="",
     )
-    return replace(difference, text=describe(difference))
+    same = rounded is not None and relation == "identical"
+    return replace(difference, text=describe(difference) + (ROUNDED if same else ""))
+
+
+def _with_values(curve: Curve, step: Ints, values: Floats) -> Curve:
+    """The curve with other values at some of its steps."""
+    changed = curve.value.copy()
+    changed[np.searchsorted(curve.step, step, side="right") - 1] = values
+    return replace(curve, value=changed)
 
 
 def _pair(a: Curve, b: Curve) -> Pair:

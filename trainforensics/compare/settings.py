@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -27,6 +28,7 @@ _PLACES = re.compile(
 _OUTCOME = re.compile(
     r"(summary|wandb)\..*|(.*\.)?(epoch|global_step|best_.*|total_flos|log_history|is_.*_process_zero)", re.IGNORECASE
 )
+LAST_DIGITS = 1e-12  # relative; what rounding leaves of a number computed in another order
 _ORDER: tuple[Weight, ...] = ("learning", "other", "incidental")
 
 
@@ -70,10 +72,14 @@ def _missing(key: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> Any:
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Equal, or the same number written in two ways ("3e-4", 0.0003)."""
+    """Equal, or the same number written in two ways ("3e-4", 0.0003) or computed in two (0.30000000000000004)."""
     if a == b:
         return True
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(map(_same, a, b))
+    if isinstance(a, bool) or isinstance(b, bool) or (isinstance(a, int) and isinstance(b, int)):
+        return False
     try:
-        return not isinstance(a, bool) and not isinstance(b, bool) and float(a) == float(b)
-    except (TypeError, ValueError):
+        return math.isclose(float(a), float(b), rel_tol=LAST_DIGITS)
+    except (TypeError, ValueError, OverflowError):
         return False

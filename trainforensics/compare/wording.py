@@ -6,6 +6,7 @@ from trainforensics.compare.pairing import SCHEDULED
 from trainforensics.model import Parting, SeriesDifference
 
 NEAR_INTEGER = 0.03
+ROUNDED = ", but for rounding"  # what closes the text of curves that are equal where one is printed with fewer digits
 
 
 def integer_factor(factor: float) -> int | None:
@@ -13,6 +14,21 @@ def integer_factor(factor: float) -> int | None:
     larger = max(factor, 1 / factor) if factor > 0 else 0.0
     nearest = round(larger)
     return nearest if nearest >= 2 and abs(larger / nearest - 1) <= NEAR_INTEGER else None
+
+
+def side_by_side(a: str, b: str, most: int) -> tuple[str, str]:
+    """Two texts, each cut to `most` characters around the first place at which they differ."""
+    if len(a) <= most and len(b) <= most:
+        return a, b
+    same = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    start = max(same - most // 2, 0)
+    return _cut(a, start, most), _cut(b, start, most)
+
+
+def _cut(text: str, start: int, most: int) -> str:
+    head = "..." if start else ""
+    kept = text[start:] if len(head) + len(text) - start <= most else f"{text[start : start + most - len(head) - 3]}..."
+    return head + kept
 
 
 def describe(difference: SeriesDifference) -> str:

@@ -13,7 +13,7 @@ from typing import TypeVar
 from trainforensics import __version__, blame, registry, roles
 from trainforensics.config import Settings
 from trainforensics.discovery import Candidate, discover, manifests_above
-from trainforensics.engine import output, unread
+from trainforensics.engine import naming, output, unread
 from trainforensics.engine.judge import judge, unjudged
 from trainforensics.engine.output import STORE
 from trainforensics.errors import CannotJudgeError, is_full
@@ -29,6 +29,9 @@ _POINTS_PER_JOB = 2_000_000  # below this a further process costs more (start-up
 _BYTES_PER_JOB = 64 << 20
 _RUNS_PER_JOB, _DRAWN_RUNS_PER_JOB = 40, 8  # judging a small run takes about 0.05 s, drawing it 0.3 s
 _NOTED = 5  # files that are named one by one
+_WITHOUT_METRICS = frozenset({"config", "indexmap", "manifest"})  # formats that only serve a run
+_READABLE = """text with lines such as `step 10 loss 2.31` or `step=10, loss=2.31`; JSON lines such as
+  {"step": 10, "loss": 2.31}; a CSV with the header step,loss; other names are explained with --map NAME=train_loss"""
 _URGENCY = {"failed": 0, "unstable": 1, "undecided": 2, "stable": 3}
 
 Progress = Callable[[str, int, int], None]
@@ -155,6 +158,7 @@ def _import(paths: Sequence[Path], settings: Settings, progress: Progress | None
         raise CannotJudgeError("\n".join((*notes, _nothing(paths, found.skipped))))
     held.enter_context(output.claim(settings.out))
     notes += output.renew_store(settings.out)
+    before = output.known_logs(settings.out)
     store = settings.out / STORE
     jobs = _jobs(settings, len(found.candidates), sum(_size(c) for c in found.candidates) // _BYTES_PER_JOB)
 
@@ -165,6 +169,9 @@ def _import(paths: Sequence[Path], settings: Settings, progress: Progress | None
     skipped = (*found.skipped, *imported.skipped)
     if not imported.runs:
         raise CannotJudgeError("\n".join((*notes, _nothing(paths, skipped))))
+    folders = runs_of(store)
+    now = ((name, StoredRun(folders[name]).logs) for name in imported.runs)
+    notes += (*naming.named_alike(found.candidates), *naming.replaced(before, now))
     return ImportResult(imported.runs, unread.marked(paths, found.candidates, skipped), store, notes)
 
 
@@ -173,11 +180,18 @@ def _size(candidate: Candidate) -> int:
 
 
 def _nothing(paths: Sequence[Path], skipped: Sequence[Skipped]) -> str:
-    formats = ", ".join(sorted(module.FORMAT for module in registry.importers().modules))
+    formats = sorted({module.FORMAT for module in registry.importers().modules} - _WITHOUT_METRICS)
     looked = ", ".join(str(path) for path in paths)
-    shown = "; ".join(f"{entry.path}: {entry.reason}" for entry in skipped[:5])
-    more = f"; and {len(skipped) - 5} more" if len(skipped) > 5 else ""
-    return f"no metrics found in {looked}. Looked for: {formats}. Skipped: {shown or 'no file at all'}{more}."
+    shown = [f"  {entry.path}: {entry.reason}" for entry in skipped[:_NOTED]]
+    more = [f"  and {len(skipped) - _NOTED} more"] if len(skipped) > _NOTED else []
+    return "\n".join(
+        (
+            f"no metrics found in {looked}",
+            *(["looked at:", *shown, *more] if shown else ["there is no file at all"]),
+            f"looked for: {', '.join(formats)}",
+            f"always readable: {_READABLE}",
+        )
+    )
 
 
 def _judge_all(folders: Sequence[Path], settings: Settings, progress: Progress | None) -> Iterable[RunResult]:

@@ -229,13 +229,19 @@ def earlier(out: Path, paths: Sequence[Path], fresh: set[str]) -> Earlier:
     return Earlier(tuple(kept), between, tuple(gone), tuple(notes))
 
 
+def known_logs(out: Path) -> dict[str, Path]:
+    """Runs of an earlier analysis, and the folder of the logs of each."""
+    stored = ((name, _logs(out / STORE / folder)) for name, folder in read_manifest(out / STORE).items())
+    return {name: logs for name, logs in stored if logs is not None}
+
+
 def known_folders(out: Path) -> dict[Path, str]:
     """Folders that an earlier analysis was given, and what they are called in its results.
 
     A run that is given again by a folder further down keeps its name, and so its place.
     """
-    stored = ((name, _logs(out / STORE / folder)) for name, folder in read_manifest(out / STORE).items())
-    return dict(found for name, logs in stored if logs is not None and (found := _named_from(name, logs)) is not None)
+    stored = known_logs(out).items()
+    return dict(found for name, logs in stored if (found := _named_from(name, logs)) is not None)
 
 
 def _named_from(run: str, logs: Path) -> tuple[Path, str] | None:

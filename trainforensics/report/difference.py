@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from trainforensics.model import ConfigDifference, DataDifference, RunDifference, SeriesDifference
 from trainforensics.report.json import dump_difference
@@ -71,14 +70,15 @@ def left_out(difference: RunDifference) -> Iterable[str]:
 
 def config_rows(config: Sequence[ConfigDifference]) -> list[Row]:
     """One row a setting that differs."""
-    return [
-        (one_line(d.key), _value(d.a, d.missing == "a"), _value(d.b, d.missing == "b")) for d in config[:KEYS_SHOWN]
-    ]
+    return [(one_line(d.key), *_values(d)) for d in config[:KEYS_SHOWN]]
 
 
-def _value(value: Any, missing: bool) -> str:
-    text = "not set" if missing else one_line(str(value))
-    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 3]}..."
+def _values(difference: ConfigDifference) -> tuple[str, str]:
+    from trainforensics.compare.wording import side_by_side  # noqa: PLC0415  (heavy; a table of incidents needs none)
+
+    a = "not set" if difference.missing == "a" else one_line(str(difference.a))
+    b = "not set" if difference.missing == "b" else one_line(str(difference.b))
+    return side_by_side(a, b, LONGEST_VALUE)
 
 
 def data_text(data: DataDifference) -> str:

@@ -14,14 +14,17 @@ from trainforensics.causes.hypotheses import by_cause
 from trainforensics.detectors.base import Meta, Param
 from trainforensics.errors import UsageError
 from trainforensics.kinds import CODES, FAMILIES, KINDS, Kind
+from trainforensics.remedies.by_cause import CHECKS
+from trainforensics.report.brief import BRIEFS
 from trainforensics.report.text import capital, code, label, number
 
 SECTIONS = ("What it detects", "Why it matters", "Evidence", "False positives", "Example", "Parameters")
+DETAILS = ("Why it matters", "What it detects", "Evidence", "False positives")  # after what is said in short
 WITHOUT_DETECTOR = {
     "suspect-shard": "Raised by blame, as an effect of the incident whose data it names; it has no own detector.",
     "nondeterminism": "Raised where runs are compared: between twins of one analysis, and by `trainforensics diff`.",
 }
-ROLES = "roles"
+ROLES, CAUSES = "roles", "causes"
 # What people call a kind whose name looks nothing like it.
 SYNONYMS = {
     "spike": "instant-burst", "spikes": "instant-burst", "loss-spike": "instant-burst",
@@ -64,7 +67,7 @@ def find_kind(name: str) -> Kind:
     if kind is not None:
         return kind
     codes = {code.lower(): code for code in CODES}
-    known = [*{*KINDS, *codes, *FAMILIES, *by_cause(), ROLES}]
+    known = [*{*KINDS, *codes, *FAMILIES, *by_cause(), ROLES, CAUSES}]
     near = [SYNONYMS[key]] if key in SYNONYMS else difflib.get_close_matches(key, known, n=3, cutoff=0.5)
     shown = ", ".join(codes.get(word, word) for word in near)
     hint = f"did you mean {shown}?" if near else "`trainforensics explain` lists every kind"
@@ -80,10 +83,12 @@ def _plain(name: str) -> str:
 
 
 def answer(name: str) -> str:
-    """What `explain` says of a kind or code, a family, a cause, or "roles". Raises UsageError with near matches."""
+    """What `explain` says of a kind or code, a family, a cause or a list. Raises UsageError with near matches."""
     key = _plain(name)
     if key == ROLES:
         return roles_page()
+    if key == CAUSES:
+        return causes_page()
     if key in FAMILIES:
         return overview(key)
     if key in by_cause() and key not in KINDS:
@@ -96,14 +101,26 @@ def cause_page(cause: str) -> str:
     module = by_cause()[cause]
     priors = sorted(module.PRIORS.items(), key=lambda item: -item[1])
     rows = [f"| {kind} | {number(prior)} |" for kind, prior in priors]
-    summary = " ".join((module.__doc__ or "").partition("\n\n")[0].split())
+    check = CHECKS.get(cause)
+    advice = [f"**What to do.** {check[0]}. *Confirmed by:* {check[1]}.", ""] if check else []
     return "\n".join(
         [
-            f"# {capital(cause)}", "", f"`{cause}` · a cause, not a kind of incident", "", summary, "",
+            f"# {capital(cause)}", "", f"`{cause}` · a cause, not a kind of incident", "",
+            _first_sentence(module), "", *advice,
             "Weighed for these kinds. The prior is its share before the log's evidence speaks for or against it.", "",
             "| kind | prior |", "|---|---|", *rows, "",
         ]
     )  # fmt: skip
+
+
+def causes_page() -> str:
+    """Every cause in a table."""
+    rows = [f"| {cause} | {_first_sentence(module)} |" for cause, module in sorted(by_cause().items())]
+    return "\n".join(["# Causes", "", "| cause | |", "|---|---|", *rows, ""])
+
+
+def _first_sentence(module: ModuleType) -> str:
+    return " ".join((module.__doc__ or "").partition("\n\n")[0].split())
 
 
 def manual(kind: Kind) -> Manual:
@@ -130,13 +147,31 @@ def page(kind: Kind) -> str:
     lines = [f"# {capital(label(kind.name))}", "", facts(found), ""]
     if found.meta is None:
         return "\n".join([*lines, without_detector(kind), ""])
-    lines += [found.summary, ""]
-    for name in SECTIONS[:-1]:
+    lines += [found.summary, "", *_in_short(found)]
+    for name in DETAILS:
         if name in found.sections:
             lines += [f"## {name}", "", found.sections[name], ""]
     lines += ["## Signals", "", _signals(found.meta), ""]
     lines += ["## Parameters", "", *_parameters(kind, found.meta.params)]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _in_short(found: Manual) -> list[str]:
+    """What a person wants first: how to tell the kind, what it looks like, where it comes from, what to do."""
+    practice = BRIEFS.get(found.kind.name)
+    told = {
+        "How to tell": practice.tell if practice else "",
+        "Looks like": " ".join(found.sections.get("Example", "").split()),
+        "Usual causes": ", ".join(causes_of(found.kind.name)),
+        "What to do": practice.do if practice else "",
+    }
+    return [line for name, text in told.items() if text for line in (f"**{name}.** {text}", "")]
+
+
+def causes_of(kind: str, most: int = 3) -> list[str]:
+    """The causes that are likeliest for a kind before anything of a log is known, likeliest first."""
+    shares = {cause: module.PRIORS[kind] for cause, module in by_cause().items() if kind in module.PRIORS}
+    return sorted(shares, key=lambda cause: -shares[cause])[:most]
 
 
 def without_detector(kind: Kind) -> str:

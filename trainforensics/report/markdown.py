@@ -17,6 +17,8 @@ from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from trainforensics.config import Settings
+from trainforensics.kinds import KINDS
 from trainforensics.model import Blame, Cause, Cost, Evidence, Incident, Index, NotJudged, Remedy, RunResult
 from trainforensics.report import mapping, narrative, text
 from trainforensics.report.text import Markdown, escape, number, sentence
@@ -27,6 +29,7 @@ MAX_BATCHES = 40
 BATCH_COLUMNS = ("step", "rank", "batch_id", "shard", "doc", "domain", "language", "seq_len", "tokens", "loss")
 MAX_COLUMNS = 12
 MAX_SUSPECTS = 8
+RAISED_BY_OTHERS = frozenset({narrative.SUSPECT, narrative.COVERAGE, "nondeterminism"})  # no signal is judged for them
 UNLOGGED = "not logged: "  # how the reason begins where a kind's own roles are missing
 BASIS = {
     "logged": "known from the batch log",
@@ -51,6 +54,8 @@ def render_run(result: RunResult, figures: Mapping[str, str] | None = None) -> s
         lost=_lost(alarms, result.axis.unit),
         gaps=_grouped(gap for gap in result.not_judged if not gap.reason.startswith(UNLOGGED)),
         unlogged=_unlogged(result.not_judged),
+        judged=None if result.verdict == "undecided" else _judged(result),
+        unjudged=len({gap.kind for gap in result.not_judged}),
         several_files=len({series.source for series in result.series}) > 1,
         warnings=[(source, warning) for source in result.sources for warning in source.warnings],
         max_rows=MAX_ROWS,
@@ -127,6 +132,7 @@ def _environment() -> Environment:
         "data_line": _data_line,
         "evidence_rows": _evidence_rows,
         "fenced": _fenced,
+        "is_spare": _is_spare,
         "remedy_reason": _remedy_reason,
         "rest": _rest,
         "sure": sure,
@@ -147,6 +153,12 @@ def _show(value: Any) -> str:
 def sure(incident: Incident) -> str:
     """An incident's confidence, two digits."""
     return f"{incident.confidence:.2f}"
+
+
+def _is_spare(root: Incident) -> bool:
+    """Whether its checkpoint is neither to go back to nor the best one of a run that over-fits."""
+    kept = root.safe_checkpoint is not None and root.safe_checkpoint.go_back
+    return not kept and not root.code.startswith("GEN")
 
 
 def _evidence_rows(incident: Incident) -> list[Evidence]:
@@ -229,6 +241,15 @@ def _unlogged(gaps: Iterable[NotJudged]) -> str:
     """Kinds without a single role they need, each with the roles, on one line."""
     rows = _grouped(gap for gap in gaps if gap.reason.startswith(UNLOGGED))
     return "; ".join(f"{row['kinds']} ({row['reason'].removeprefix(UNLOGGED)})" for row in rows)
+
+
+def _judged(result: RunResult) -> int:
+    """How many kinds were asked for and could be judged."""
+    select, ignore = (tuple(result.options.get(name, ())) for name in ("select", "ignore"))
+    asked = Settings(select=select, ignore=ignore)
+    blind = {gap.kind for gap in result.not_judged} | {failed.detector for failed in result.errored}
+    kinds = (kind for name, kind in KINDS.items() if name not in {*blind, *RAISED_BY_OTHERS})
+    return sum(asked.wants(kind.name, kind.family) for kind in kinds)
 
 
 def _uncovered(result: RunResult) -> list[str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trainforensics.kinds import SEVERITIES, is_alarm, severity_rank
-from trainforensics.model import Cause, Incident, RunResult, Suspect, Verdict
+from trainforensics.model import Blame, Cause, Incident, RunResult, Suspect, Verdict
 from trainforensics.report.text import (
     Markdown,
     capital,
@@ -127,7 +127,10 @@ def headline(result: RunResult) -> Markdown:
     found = alarms(result)
     if not found:
         failed = f", but {plural(len(result.errored), 'part')} of the analysis failed" if result.errored else ""
-        return Markdown(f"No incident in {stretch(_unit(result), *extent(result))}{failed}.")
+        steps, told = stretch(_unit(result), *extent(result)), len(told_remarks(result))
+        if told:
+            return Markdown(f"Nothing above low severity in {steps}{failed}; {plural(told, 'remark')} below.")
+        return Markdown(f"No incident in {steps}{failed}.")
     lead, rest = found[0], len(found) - 1
     more = [Markdown(f"{plural(rest, 'further incident')} below")] if rest else []
     return sentences([_happened(lead, _unit(result)), *_because(lead.root), *_act(lead.root), *more])
@@ -239,6 +242,22 @@ def by_urgency(results: Sequence[RunResult]) -> list[RunResult]:
 def known_at(result: RunResult, first: int, last: int) -> list[str]:
     """What an analysis found at the steps `first` to `last`, a line an incident, with its cause and suspects."""
     return [_known(page) for page in pages_at(result, first, last)]
+
+
+def as_known(blame: Blame, result: RunResult, alone: str) -> Blame:
+    """The answer for a step with what an analysis says of its suspects, who are judged over the whole incident there.
+
+    One name then has one figure; those that no incident names keep that of the step. `alone`: what the answer's note
+    says of figures of the step alone.
+    """
+    if blame.window is None:
+        return blame
+    named = {(s.type, s.id): s for page in reversed(pages_at(result, *blame.window)) for s in suspects(page.root)}
+    if not any((suspect.type, suspect.id) in named for suspect in blame.suspects):
+        return blame
+    merged = sorted((named.get((s.type, s.id), s) for s in blame.suspects), key=lambda s: -s.confidence)
+    note = blame.note.replace(alone, "the incident's suspects with its figures, the others judged from this step alone")
+    return replace(blame, suspects=tuple(merged), note=note)
 
 
 def _known(page: Page) -> str:

@@ -364,12 +364,15 @@ def _mark_lives(axes: Sequence[Axes], result: RunResult) -> list[Key]:
 
 
 def _mark_checkpoints(axis: Axes, result: RunResult, pages: Sequence[Page]) -> list[Key]:
-    """Triangles on the step axis; a star for the checkpoint to go back to."""
+    """Triangles on the step axis; a star for those that the report names, as to go back to or only if needed."""
     left, right = axis.get_xlim()
-    chosen = {page.root.safe_checkpoint.step for page in pages if page.root.safe_checkpoint}
+    choices = [page.root.safe_checkpoint for page in pages if page.root.safe_checkpoint]
+    chosen = {choice.step for choice in choices if choice.step is not None}
+    back = {choice.step for choice in choices if choice.step is not None and choice.go_back}
     saved = [point.step for point in result.checkpoints]
     styles = (("checkpoint", [s for s in saved if s not in chosen], "^", CHECKPOINT, 4.5),
-              ("checkpoint to go back to", [s for s in chosen if s is not None], "*", SAFE, 10.0))  # fmt: skip
+              ("checkpoint to go back to", sorted(back), "*", SAFE, 10.0),
+              ("checkpoint named in the report", sorted(chosen - back), "*", CHECKPOINT, 10.0))  # fmt: skip
     keys = []
     for name, steps, marker, colour, size in styles:
         visible = [step for step in steps if left <= step <= right]

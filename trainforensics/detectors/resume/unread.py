@@ -19,7 +19,8 @@ def unread(warnings: list[ReadWarning], severity: Severity, confidence: float) -
     spans = [span for warning in warnings if (span := _steps(warning)) is not None]
     onset = min((first for first, _ in spans), default=None)
     place = warnings[0]
-    more = f"; and {len(warnings) - 1} more such place(s)" if len(warnings) > 1 else ""
+    rest = len(warnings) - 1
+    more = f"; and at {rest} more {'place' if rest == 1 else 'places'}" if rest else ""
     found = Finding(
         kind="import-integrity",
         series="",
