@@ -291,6 +291,7 @@ def test_case_and_separators_of_folders_do_not_matter(name: str) -> None:
         ("reader_cost", "dataloader_time"),
         ("L.r.", "learning_rate"),
         ("rate", "learning_rate"),
+        ("rate_2048_500", None),
         ("success rate", "val_metric"),
         ("learn", "train_loss"),
         ("AverageEpRet", "reward"),

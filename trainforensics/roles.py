@@ -665,7 +665,7 @@ def _fit(rule: _Rule, key: str, run: list[_Token], rest: list[_Token], name: _Na
         else:
             weak |= token.word in table.weakening
             extra.append(token)
-    if key in rule.whole and (extra or name.layer):
+    if key in rule.whole and (extra or name.layer or any(token.word.isdigit() for token in rest)):
         return None
     if key in rule.needs_layer and not extra and not name.layer:
         return None
