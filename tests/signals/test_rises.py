@@ -76,3 +76,13 @@ def test_an_evaluation_as_good_as_the_best_is_not_where_a_rise_begins() -> None:
     rise = sustained_rise(points)
     assert rise is not None
     assert first_in_order(points, rise) == 7
+
+
+def test_a_rise_far_noisier_than_its_minimum_begins_where_that_calm_is_left() -> None:
+    rng = np.random.default_rng(4)
+    n, low, begins = 70, 30, 38
+    value = 0.04 + 0.4 * np.maximum(1 - np.arange(n) / low, 0) + 0.005 * rng.standard_normal(n)
+    value[begins:] += np.linspace(0.03, 0.1, n - begins) * rng.choice([0.2, 3.0], n - begins) + 0.02
+    rise = sustained_rise(condense(make_curve(value, "val_loss")))
+    assert rise is not None
+    assert abs(rise.onset - begins) <= 2

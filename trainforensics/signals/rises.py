@@ -20,6 +20,8 @@ from trainforensics.signals.evaluations import (
     point_noise,
     scale_of,
 )
+from trainforensics.signals.noise import robust_sigma
+from trainforensics.signals.stretches import lasting_start
 
 BEGUN = 4.0  # noise widths above the lowest level at which a ramp finds a rise under way
 AT_ONCE = 0.25  # of the evaluations since the minimum: a rise within less has no slope to follow back
@@ -29,6 +31,8 @@ CRUMB = 0.01  # of a rise, within which an evaluation is as good as the best
 ESTABLISHED, LEAST_ESTABLISHED = 8, 3  # evaluations whose median is the level that a score has reached
 COLLAPSED = ((0.125, 2), (0.5, 3))  # share of it that is kept, for evaluations: no noise of a score is as wide
 LATEST = 3  # evaluations that are an end at least
+AROUND, CALM = 4, 3.0  # evaluations on either side of a calm minimum; times less noise than there is in all
+OUT, MOSTLY = 3.0, 0.85  # widths of that, beyond which so large a share of what follows lies
 LOW = 0.3  # quantile that is the level before a rise: the values next to it may belong to its beginning
 
 
@@ -188,7 +192,19 @@ def _rise_onset(curve: Condensed, best: int, last: int) -> int:
     up = best + 1 + int(np.flatnonzero(curve.value[best : last + 1] < bar)[-1])
     if up <= last and curve.value[up] - curve.value[up - 1] >= DONE * (float(curve.value[last]) - low):
         return up
-    return min(_ramp_onset(curve, best, last), up)
+    return min(_ramp_onset(curve, best, last), up, _left_calm(curve, best, last))
+
+
+def _left_calm(curve: Condensed, best: int, last: int) -> int:
+    """First evaluation from which on nearly all lie out of the noise around the minimum, where what rises is far
+    noisier than that; else the last."""
+    around = curve.value[max(0, best - AROUND) : best + AROUND + 1]
+    calm = robust_sigma(around)
+    if len(around) <= AROUND or not 0 < CALM * calm < curve.noise:
+        return last
+    out = curve.value[best : last + 1] > float(np.median(around)) + OUT * calm
+    start = lasting_start(out, MOSTLY)
+    return best + start if start is not None else last
 
 
 def _ramp_onset(curve: Condensed, best: int, last: int) -> int:
