@@ -21,6 +21,7 @@ _BAD = (
     r"|incomplete)"
 )
 _FAILED = re.compile(rf"\b{_BAD}\b.*\b{_THING}|\b{_THING}.*\b{_BAD}\b", re.IGNORECASE)
+_OF_A_GAME = re.compile(r"/[GD]_0*(\d+)\.pth\b")  # "at iteration 6 to logs/G_1000.pth": in the sixth epoch (VITS)
 _STEP = re.compile(
     r"(?:checkpoint|ckpt|global_?step|iter(?:ation)?|step)s?[-_=:/# ]*0*(\d+)|@\s*(\d+)\s+(?:updates|steps|iterations)",
     re.IGNORECASE,
@@ -53,7 +54,7 @@ def _resumed_from(events: Sequence[Event], logged: Ints) -> list[Checkpoint]:
         return []
     earliest = int(logged[0]) - AT_START * (int(logged[min(AT_START, len(logged) - 1)]) - int(logged[0])) // AT_START
     loads = [event for event in events if event.kind in RESUME_EVENTS and event.step is not None]
-    named = [(int(found[1] or found[2]), event) for event in loads if (found := _STEP.search(event.text)) is not None]
+    named = [(step, event) for event in loads if (step := _named(event.text)) is not None]
     return [
         Checkpoint(step, event.source)
         for step, event in named
@@ -77,8 +78,13 @@ def line_of(event: Event) -> str:
 def step_of(event: Event) -> int | None:
     """The step that a message about a checkpoint names, unless that counts something else (epochs, files) than where it
     was printed."""
-    named = _STEP.search(line_of(event))
-    step = int(named[1] or named[2]) if named else None
+    step = _named(line_of(event))
     if step is None or event.step is None:
         return event.step if step is None else step
     return step if abs(step - event.step) <= max(NEAR_STEPS, NEAR * event.step) else event.step
+
+
+def _named(text: str) -> int | None:
+    """The step that a text names."""
+    found = _OF_A_GAME.search(text) or _STEP.search(text)
+    return int(next(number for number in found.groups() if number)) if found is not None else None

@@ -45,13 +45,23 @@ def vocabulary(signals: Signals) -> int | None:
 
 
 def planned_steps(signals: Signals, *surest: str) -> tuple[int, ...]:
-    """Lengths of the run that the configuration states, in the order of trust; `surest`: keys that go before all."""
+    """Lengths of the run that the configuration states, or each row of the log, in the order of trust; `surest`: keys
+    that go before all."""
+    said = (*stated(signals), *_repeated(signals))
     return tuple(
         value
         for wanted in (*surest, *PLANNED)
-        for key, value in stated(signals)
+        for key, value in said
         if key == wanted and isinstance(value, int) and value > 1
     )
+
+
+def _repeated(signals: Signals) -> Iterator[tuple[str, int]]:
+    """The settings that stand in each row: whole numbers that never change."""
+    for curve in signals.unmapped:
+        name = curve.name.lower().rsplit("/", 1)[-1]
+        if name in PLANNED and len(curve) > 1 and curve.value[0] == curve.value.min() == curve.value.max():
+            yield name, int(curve.value[0])
 
 
 def stated(signals: Signals) -> tuple[tuple[str, Any], ...]:

@@ -19,7 +19,7 @@ def lone_gap(case: Case, at_once: float = 0.0, grew: float = 0.0) -> list[Reason
     if gap is None:
         return []
     rank, first, later, usual = gap
-    if abs(later) < 3 * usual:
+    if not later or abs(later) < 3 * usual:
         return []
     text = (
         f"the loss of rank {rank} was {first:.3g} from the middle rank's in its first three points (usual {usual:.2g})"
