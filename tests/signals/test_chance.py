@@ -136,3 +136,16 @@ def test_a_loss_that_passes_ln_2_on_its_way_is_none_of_equals() -> None:
     t = np.arange(400)
     signals = make_signals({"train_loss": 0.6 + 0.6 * np.exp(-t / 100)})
     assert ignorance(signals, signals.curves("train_loss")[0], 0.02) is None
+
+
+@pytest.mark.parametrize(("level", "gain", "told"), [(0.066, 0.0002, True), (0.066, 0.01, False), (0.4, 0.0002, False)])
+def test_an_accuracy_that_stays_low_however_the_loss_creeps(level: float, gain: float, told: bool) -> None:
+    curves = [
+        make_curve(np.linspace(11, 9.3, 20), step=np.arange(20)),
+        make_curve(
+            level + np.linspace(0, gain, 20), "val_metric", name="val/token_acc", step=np.arange(20), series_id=1
+        ),
+        make_curve(np.zeros(20), "val_metric", name="val/seq_acc", step=np.arange(20), series_id=2),
+    ]
+    found = ignorance(make_signals(curves), curves[0], NEAR)
+    assert (found is not None and "one answer" in found.reason) is told

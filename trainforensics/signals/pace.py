@@ -23,6 +23,7 @@ _CLOCK = re.compile(
 )
 # Time since the start in a unit of its own: good for a pace, not for pauses in seconds.
 _TOTAL = re.compile(r"(^|[/_. ])(train(ing)?|total)_time(_(ms|s|secs?|min|minutes))?$", re.IGNORECASE)
+_TRAINING = re.compile(r"(^|[/_. ])train(ing)?_time(_(ms|s|secs?|min|minutes))?$", re.IGNORECASE)
 _MEAN = re.compile(r"(^|[/_. ])(avg|average|mean)([/_. ]|$)", re.IGNORECASE)
 _UNIT = "(epoch|iter|it|step|batch)"
 _PER_UNIT = re.compile(
@@ -39,6 +40,11 @@ class Pace:
     curve: Curve
     logged: Curve
     basis: Basis
+
+    @property
+    def of_training(self) -> bool:
+        """Whether it was read from a clock that counts the time of training alone."""
+        return self.basis == "clock" and _TRAINING.search(self.logged.name) is not None
 
     @property
     def name(self) -> str:

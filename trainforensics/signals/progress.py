@@ -11,6 +11,7 @@ from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.run import Signals
 
 IN_A_ROW = 3  # new minima, which come on a plateau once in 60 places or less
+CLEARLY = 6.0  # widths of the noise that is known from fewer points
 FEWEST = 10  # points of a loss, or of a third of it, whose level is known
 
 
@@ -19,10 +20,10 @@ def learns(signals: Signals) -> bool:
     loss = signals.curve("train_loss")
     value = np.empty(0) if loss is None else loss.value[loss.finite]
     third = len(value) // 3
-    if third < FEWEST:
+    if third < IN_A_ROW:
         return False
     early, late = float(np.median(value[:third])), float(np.median(value[-third:]))
-    return early - late > 2 * robust_sigma(value[-third:])
+    return early - late > (2 if third >= FEWEST else CLEARLY) * robust_sigma(value[-third:])
 
 
 def loss_falls_after(signals: Signals, step: int) -> bool | None:

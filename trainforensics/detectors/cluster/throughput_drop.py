@@ -3,7 +3,8 @@
 What it detects:
     Tokens or samples per second or the share of peak FLOPs fall, or the time per step rises, by a step or a slope that
     lasts, beyond the run's own noise. Where no pace is logged, the wall times of the log tell it. Loading of data that
-    begins to take a fifth of each step and more. A GPU that is idle most of the run is remarked (low).
+    begins to take a fifth of each step and more. Stalls that take a third of the time of training and more. A GPU that
+    is idle most of the run is remarked (low).
 
 Why it matters:
     A third less throughput is a third more cost, and often the first sign of a failing node, a full disk or a starving
@@ -47,6 +48,7 @@ from trainforensics.signals import Curve, Signals
 from trainforensics.signals.epochs import length_since
 from trainforensics.signals.pace import MIN_POINTS, Pace, paces
 from trainforensics.signals.slowdowns import Slowdown, slowdowns
+from trainforensics.signals.stalls import stalls
 from trainforensics.signals.steps import lasting_steps
 from trainforensics.signals.stretches import at_steps
 
@@ -91,7 +93,32 @@ def detect(signals: Signals, params: Params) -> Outcome:
         if slow:
             found = tuple(_finding(signals, pace, s, known, params) for s in slow[:3])
             return Fired((*found, idle) if idle is not None else found)
-    return Fired((idle,)) if idle is not None else Clear()
+    stalled = next((finding for pace in known if (finding := _stalled(signals, pace)) is not None), None)
+    rest = tuple(finding for finding in (stalled, idle) if finding is not None)
+    return Fired(rest) if rest else Clear()
+
+
+def _stalled(signals: Signals, pace: Pace) -> Finding | None:
+    """Time that is lost again and again between steps of the usual pace."""
+    found = stalls(signals, pace)
+    if found is None:
+        return None
+    first, every = int(found.steps[0]), int(np.median(np.diff(found.steps)))
+    text = f"{found.lost:.0%} of the time of training is lost in {len(found.steps)} stalls, one every {every} steps"
+    times = f"a step takes {found.stalled / found.usual:.3g} times as long there"
+    at = int(np.searchsorted(pace.logged.step, first))
+    return Finding(
+        kind="throughput-drop",
+        series=pace.logged.name,
+        role=pace.logged.series.role,
+        onset_step=first,
+        onset_interval=(int(pace.logged.step[at - 1]), first),
+        confidence=0.7,
+        summary=f"{text} from step {first} on: {times}, as where data are waited for.",
+        occurrences=tuple(found.steps.tolist()),
+        recovery="unrecovered",
+        evidence=(Evidence(pace.name, first, found.stalled, found.usual, f"{times}; {found.lost:.0%} of all time"),),
+    )
 
 
 def _doubtful(pace: Pace, slow: Slowdown, params: Params) -> bool:

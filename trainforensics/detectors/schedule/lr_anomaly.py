@@ -61,7 +61,7 @@ from trainforensics.signals.schedule import (
 META = Meta(
     kind=KINDS["lr-anomaly"],
     needs=("learning_rate",),
-    uses=("train_loss", "val_loss", "batch_size", "tokens_seen", "epoch", "reward"),
+    uses=("train_loss", "val_loss", "batch_size", "tokens_seen", "epoch", "reward", "*"),
     params=(
         Param("decayed", 0.03, "share by which a declared cosine or linear decay must have fallen at half its length"),
         Param("spent", 1e-3, "of its peak: a rate cut so far in the first half of a log learns nothing more"),

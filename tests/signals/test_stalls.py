@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from factories import make_curve, make_signals
+
+from trainforensics.signals import Signals
+from trainforensics.signals.pace import paces
+from trainforensics.signals.stalls import Stalls, stalls
+
+STEP = 20 * np.arange(1, 81)
+
+
+def logged(stall: float, every: int = 9, evaluated: bool = False, name: str = "train_time_ms") -> Signals:
+    """Rows 20 steps of 15 ms apart, and `stall` ms more in every few of them."""
+    took = 300.0 + stall * (np.arange(80) % every == every - 1) + np.random.default_rng(0).random(80)
+    curves = [
+        make_curve(2 + np.exp(-STEP / 300), step=STEP),
+        make_curve(np.cumsum(took), None, name=name, step=STEP, series_id=1),
+    ]
+    if evaluated:
+        curves.append(make_curve(np.ones(80 // every), "val_loss", step=STEP[every - 1 :: every], series_id=2))
+    return make_signals(curves)
+
+
+def found(signals: Signals) -> Stalls | None:
+    (pace,) = paces(signals)
+    return stalls(signals, pace)
+
+
+def test_a_third_of_the_time_is_lost_in_stalls() -> None:
+    told = found(logged(4000.0))
+    assert told is not None
+    assert told.steps[0] == 180
+    assert 0.5 < told.lost < 0.7
+
+
+@pytest.mark.parametrize(
+    "signals",
+    [logged(500.0), logged(4000.0, every=3), logged(4000.0, evaluated=True), logged(4000.0, name="elapsed")],
+    ids=["little", "half of the rows", "evaluations", "wall clock"],
+)
+def test_what_is_little_usual_or_explained_is_none(signals: Signals) -> None:
+    assert found(signals) is None

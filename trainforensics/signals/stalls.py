@@ -1,0 +1,57 @@
+"""Time that a run loses by standing still again and again between steps of its usual pace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainforensics.signals.curve import Bools, Ints
+from trainforensics.signals.evaluations import validation_curves
+from trainforensics.signals.pace import Pace
+from trainforensics.signals.run import Signals
+
+LONG, SELDOM = 3.0, 0.25  # times the usual time per step; share of the points that may be as long
+LOST, FEWEST = 0.3, 3  # of all the time of training; places
+START = 5  # points of compilation and caches
+EXPLAINED = 0.5  # of the long ones that hold an evaluation or a save, against that of the others
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stalls:
+    """Where time was lost (steps), the usual time per step and that in a stall, in the unit of the clock, and the share
+    of all time."""
+
+    steps: Ints
+    usual: float
+    stalled: float
+    lost: float
+
+
+def stalls(signals: Signals, pace: Pace) -> Stalls | None:
+    """Stalls by a clock that counts the time of training alone; None where they take little of it, or evaluations and
+    saves explain them."""
+    if not pace.of_training or len(pace.logged) <= START:
+        return None
+    curve = pace.logged.take(np.arange(len(pace.logged)) >= START)
+    steps = np.diff(pace.logged.step)[START - 1 :]
+    usual = float(np.median(curve.value))
+    long = curve.value > LONG * usual
+    first = np.flatnonzero(long & ~np.append(False, long[:-1]))
+    whole, lost = float(curve.value @ steps), float((curve.value - usual)[long] @ steps[long])
+    if long.mean() > SELDOM or len(first) < FEWEST or lost < LOST * whole:
+        return None
+    halves = first < len(long) // 2
+    if halves.all() or not halves.any() or _explained(signals, curve.step, steps, long):
+        return None
+    return Stalls(curve.step[first], usual, float(np.median(curve.value[long])), lost / whole)
+
+
+def _explained(signals: Signals, step: Ints, length: Ints, long: Bools) -> bool:
+    """Whether what is long holds an evaluation or a save, and what is not does not."""
+    evaluations = [curve.step for role in ("val_loss", "val_metric") for curve in validation_curves(signals, role)]
+    for made in (*evaluations, np.array([c.step for c in signals.checkpoints], dtype=np.int64)):
+        holds = np.searchsorted(made, step, side="right") > np.searchsorted(made, step - length, side="right")
+        if holds[long].mean() > EXPLAINED and holds[~long].mean() < EXPLAINED * holds[long].mean():
+            return True
+    return False
