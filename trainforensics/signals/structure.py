@@ -54,11 +54,12 @@ def _climbs(values: Floats) -> bool:
 
 
 def announced(signals: Signals, before: int, step: int) -> bool:
-    """Whether a counter of stages (folds, rounds, difficulties) moves on between two logged steps, or the configuration
-    names a step there: a change by plan."""
+    """Whether a counter of stages (folds, rounds, difficulties) or a length of sequences that is kept for long moves on
+    between two logged steps, or the configuration names a step there: a change by plan."""
     if any(before <= planned <= step for planned in _planned_changes(signals)):
         return True
-    return any(changes_between(stage, before, step) for stage in signals.curves("stage"))
+    stages = (*signals.curves("stage"), *(c for c in signals.curves("seq_len") if c.series.rank is None))
+    return any(changes_between(stage, before, step) for stage in stages)
 
 
 def _planned_changes(signals: Signals) -> list[int]:

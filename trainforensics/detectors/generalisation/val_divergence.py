@@ -82,6 +82,7 @@ META = Meta(
         Param("trending_z", 2.0, "standard errors that are enough where the trend itself is beyond doubt (`trend_p`)"),
         Param("never_p", 0.02, "chance that the last evaluations lie above so many of the lowest: noise of any shape"),
         Param("surely_never_p", 1e-3, "the same where training keeps more of its loss: one false alarm in 1,000 runs"),
+        Param("clear_z", 4.0, "standard errors that are enough beside a trend of one in 1,000 and `never_p`"),
         Param("unknown_rise", 1.0, "rise of a few evaluations that needs no fall of the training loss: twice the best"),
         Param("lost", 0.05, "share of the right answers that is lost for good, where no loss is logged"),
         Param("undone", 0.5, "share of the rise that a later fall must undo for the event to be another kind's"),
@@ -182,12 +183,15 @@ def _beside_memorised(points: Condensed, rise: Rise, training: Course, params: P
 
 
 def _never_again(points: Condensed, rise: Rise, training: Course, params: Params) -> bool:
-    """Whether training falls on while no evaluation comes near the lowest any more, as noise of no shape explains."""
+    """Whether training falls on while no evaluation comes near the lowest any more, as noise of no shape explains; or
+    hardly explains beside a rise that is as clear by its height and by its order."""
+    never = never_again(points.value)
+    all_three = never <= params["never_p"] and rise.z >= params["clear_z"] and rise.trend_p <= params["surely_never_p"]
     return (
         training.way == "falls"
         and _lost(points, rise) >= params["memorised_rise"]
         and rise.trend_p <= params["trend_p"]
-        and never_again(points.value) <= params["surely_never_p"]
+        and (never <= params["surely_never_p"] or all_three)
         and rise.level - rise.low >= params["wobble"] * earlier_wobble(points, rise.best)
     )
 
