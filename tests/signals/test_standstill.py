@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from trainforensics.model import Axis
 from trainforensics.signals import Curve, Signals
-from trainforensics.signals.standstill import scores_at_rest, standstill, validation_stands
+from trainforensics.signals.standstill import scores_at_rest, standstill
 
 Floats = NDArray[np.float64]
 
@@ -154,16 +154,3 @@ def test_an_excerpt_in_which_no_token_is_right() -> None:
     assert "MLM_acc is zero in all 8 rows" in (said(signals(0.0)) or "")
     for other in (signals(0.02), signals(0.0, first=10), signals(0.0, swing=0.5)):
         assert said(other) is None
-
-
-@pytest.mark.parametrize(("fall", "early", "told"), [(0.0, 3, True), (0.06, 3, False), (0.0, 200, False)])
-def test_validation_that_stands_beside_batches_at_rest(fall: float, early: float, told: bool) -> None:
-    n = 300
-    loss = 140 + 200 * np.exp(-np.arange(n) / early) + noise(n, 12.0)
-    tested = (140 + np.resize([2.0, -2.0, 1.0, -1.0], 10)) * (1 - fall * np.arange(10) / 9)
-    curves = [
-        make_curve(loss, name="loss", step=100 * np.arange(1, n + 1)),
-        make_curve(tested, "val_loss", step=3000 * np.arange(1, 11), series_id=1),
-    ]
-    signals = make_signals(curves)
-    assert (validation_stands(signals, curves[0]) is not None) is told

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from trainforensics.signals.chance import COMMON_CLASSES, Ignorance, at_chance, at_rest_from, guessing
+from trainforensics.signals.chance import COMMON_CLASSES, Ignorance, at_chance, guessing
 from trainforensics.signals.curve import Curve, Floats
 from trainforensics.signals.evaluations import higher_is_better, usable, validation_curves
 from trainforensics.signals.frozen import NOTHING, finds_nothing
@@ -56,29 +56,6 @@ def standstill(signals: Signals, loss: Curve) -> Ignorance | None:
     if (nothing := _nothing_right(signals, loss)) is not None or len(loss) < FEW:
         return nothing
     return _of_epochs(signals, loss) if _means(signals, loss) else _of_single_batches(signals, loss)
-
-
-def validation_stands(signals: Signals, loss: Curve) -> Ignorance | None:
-    """Why a loss of single batches that came to rest early has nothing more to learn from them: validation ends ten
-    evaluations later where it began, too."""
-    start = at_rest_from(loss)
-    if start is None or _means(signals, loss) or rewarded(signals) or _flat_by_nature(signals):
-        return None
-    if any(_better(curve, SEEN) for curve in _scores(signals)):
-        return None
-    whole = (c for c in validation_curves(signals) if c.series.domain is None and len(c) >= EPOCHS)
-    tested = next((c for c in whole if _stands(c.value)), None)
-    if tested is None:
-        return None
-    many, began, end = len(tested), float(np.median(tested.value[:SAME])), _end(tested.value)
-    return Ignorance(start, None, f"{tested.name} ends at {end:.4g} after {many} evaluations and began at {began:.4g}")
-
-
-def _stands(value: Floats) -> bool:
-    """Whether positive values end where they began, as far as they repeat themselves, and that is to a few percent."""
-    began, end = float(np.median(value[:SAME])), _end(value)
-    unseen = max(SEEN * end, min(2 * _noise(value), FELL * end))
-    return bool(value.min() > 0) and _quiet(value, end) and abs(began - end) <= unseen
 
 
 def scores_at_rest(signals: Signals) -> tuple[Curve, str] | None:

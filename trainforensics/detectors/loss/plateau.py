@@ -6,10 +6,9 @@ What it detects:
     norm stands still to its last digit, or, although the learning rate is up, the score of a model that has learnt
     nothing: the loss of guessing at random, an accuracy as low, hardly a sample right, more nats per token than
     counting tokens gives, evaluations of exactly one value, one value again and again, or nothing found in any of them
-    (four epochs are enough for that), or whose validation ends ten evaluations later where it began. And, without
-    further reason, ten means over epochs that end within 3 % of the first, or thousands of updates from the first
-    one on that end as high. Where no training loss is logged, the same of the validation loss, or accuracies that
-    stay low.
+    (four epochs are enough for that). And, without further reason, ten means over epochs that end within 3 % of the
+    first, or thousands of updates from the first one on that end as high. Where no training loss is logged, the same of
+    the validation loss, or accuracies that stay low.
 
 Why it matters:
     Steps are paid for and teach nothing: an optimiser that does not step, a frozen graph, a schedule that ended early.
@@ -46,7 +45,7 @@ from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable,
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.chance import FLAT, drift, ignorance, still_warming_up
 from trainforensics.signals.noise import robust_sigma
-from trainforensics.signals.standstill import scores_at_rest, standstill, validation_stands
+from trainforensics.signals.standstill import scores_at_rest, standstill
 from trainforensics.signals.stuck import weights_at_rest
 from trainforensics.signals.task import adversarial
 
@@ -89,7 +88,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
     found = None
     if rate is None or _raised(rate):
         known = ignorance(signals, loss, params["near"]) if len(loss) >= FEW_POINTS else None
-        found = known or standstill(signals, loss) or validation_stands(signals, loss)
+        found = known or standstill(signals, loss)
     return Fired((_finding(loss, found.start, found.reason, found.expected or 0.0),)) if found is not None else Clear()
 
 
