@@ -10,7 +10,7 @@ import numpy as np
 
 from trainforensics.blame.described import flat, leaf, setting
 from trainforensics.blame.sampler import SYNONYMS
-from trainforensics.compare.pairing import pairs
+from trainforensics.compare.pairing import OF_THE_MACHINE, SETTING, importance, pairs
 from trainforensics.compare.series import compare_curves
 from trainforensics.compare.settings import compare_settings
 from trainforensics.compare.together import SHARED, common, shared_noise, short_name
@@ -21,6 +21,7 @@ from trainforensics.signals.curve import Floats, Ints
 from trainforensics.signals.evaluations import point_noise
 from trainforensics.signals.trend import level, moving_median, span
 
+FEWEST_THIRD, FEWEST_ALIKE = 16, 2  # common points of a third of the log; series whose first rows are the same
 FEWEST_TWIN, FEWEST_PART = 64, 5  # common points; those that tell a difference
 BEGUN, VISIBLE = 0.5, 2.0  # noise widths: where the gap counts from, and what it must reach at the end
 GROWS = 1.5  # the gap at the end in that halfway from the parting
@@ -46,6 +47,8 @@ def parted_twins(
     if not _are_twins(a, b, alone=alone) or any(_explains(i) for run in (a, b) for i in told[run.run]):
         return None
     step, mine, theirs = common(a.curve("train_loss"), b.curve("train_loss"))
+    if alone and (drifted := _drift_apart(a, b, mine, theirs)) is not None:
+        return b.run, _drifted(b, a, step, mine, theirs, drifted)
     if len(step) < FEWEST_TWIN:
         return None
     sudden = _sudden_parting(mine, theirs)
@@ -84,6 +87,35 @@ def _parted_at(b: Signals, a: Signals, step: Ints, mine: Floats, theirs: Floats,
         f"from step {onset} on: other data or another random state, not rounding"
     )
     return _nondeterminism(b, a, (before, onset), 0.8, summary, rows)
+
+
+def _drift_apart(a: Signals, b: Signals, mine: Floats, theirs: Floats) -> int | None:
+    """Index of the first difference of runs whose first rows are the same in every series, and of which no noise is
+    shared any more in the end: rounding that grew until they are two runs."""
+    differ, third = np.flatnonzero(mine != theirs), len(mine) // 3
+    at = int(differ[0]) if len(differ) else 0
+    if not 0 < at <= third or third < FEWEST_THIRD or shared_noise(mine[-third:], theirs[-third:]) <= SHARED:
+        return None
+    measured = [pair for pair in pairs(a, b)[0] if importance(pair[0].series) not in (SETTING, OF_THE_MACHINE)]
+    first = [(one.value[0], other.value[0]) for one, other in measured if len(one) and len(other)]
+    alike = sum(one == other for one, other in first)
+    small = abs(mine[at] - theirs[at]) < point_noise(mine) / 2
+    return at if small and alike >= FEWEST_ALIKE and alike == len(first) else None
+
+
+def _drifted(b: Signals, a: Signals, step: Ints, mine: Floats, theirs: Floats, at: int) -> Finding:
+    """Runs that began alike to the last digit and came to differ by their whole noise little by little."""
+    name, before, onset, third = _loss_name(b), int(step[at - 1]), int(step[at]), len(step) // 3
+    shared = shared_noise(mine[-third:], theirs[-third:])
+    rows = (
+        Evidence(name, onset, float(theirs[at]), float(mine[at]), f"first difference from {short_name(a)}"),
+        Evidence(name, int(step[-1]), shared, 1.0, "noise of the difference in the end, in that of independent runs"),
+    )
+    summary = (
+        f"{name} equals that of {short_name(a)} to the last digit up to step {before}, differs a little from step "
+        f"{onset} on and by its whole noise in the end: the order of summation, or kernels without a fixed one"
+    )
+    return _nondeterminism(b, a, (before, onset), 0.6, summary, rows)
 
 
 def _never_together(a: Signals, b: Signals, mine: Floats, theirs: Floats) -> bool:

@@ -78,7 +78,10 @@ def line_of(event: Event) -> str:
 def step_of(event: Event) -> int | None:
     """The step that a message about a checkpoint names, unless that counts something else (epochs, files) than where it
     was printed."""
-    step = _named(line_of(event))
+    line = line_of(event)
+    step = _named(line)
+    if _OF_A_GAME.search(line):
+        return step
     if step is None or event.step is None:
         return event.step if step is None else step
     return step if abs(step - event.step) <= max(NEAR_STEPS, NEAR * event.step) else event.step

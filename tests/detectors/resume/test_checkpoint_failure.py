@@ -112,5 +112,5 @@ def test_a_save_or_two_without_a_better_evaluation_still_tell_when_to_save() -> 
 
 def test_saves_that_are_told_by_epoch_lie_where_their_files_say() -> None:
     text = "Saving model and optimizer state at iteration {} to ./logs/ljs/G_{}.pth"
-    events = tuple(Event("checkpoint-saved", None, text=text.format(1 + i, 100 * i)) for i in range(11))
+    events = tuple(Event("checkpoint-saved", 1 + i, text=text.format(1 + i, 100 * i)) for i in range(11))
     assert isinstance(judge(events), Clear)
