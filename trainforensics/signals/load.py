@@ -16,6 +16,7 @@ from trainforensics.signals.blanks import with_blanks, without_unmade
 from trainforensics.signals.curve import Curve
 from trainforensics.signals.mixture import shares
 from trainforensics.signals.parts import sum_of_parts
+from trainforensics.signals.recurrences import shard_codes
 from trainforensics.signals.run import Signals
 from trainforensics.store.agreement import Agreement, agreement
 from trainforensics.store.reader import StoredPoints, StoredRun, StoredSeries
@@ -60,6 +61,7 @@ def judge_series(run: StoredRun, settings: Settings) -> Judged:
     for curve in judged:
         if curve.series.role is not None:
             by_role.setdefault(curve.series.role, []).append(curve)
+    by_role["shard"] = _shards(run, by_role.get("train_loss", [])) or by_role.get("shard", [])
     by_role["sampling_ratio"] = [*by_role.get("sampling_ratio", []), *_mixture(run, by_role.get("train_loss", []))]
     for role in ("train_loss", "val_loss"):
         by_role[role] = [*by_role.get(role, []), *sum_of_parts(by_role.get(role, []))]
@@ -78,6 +80,13 @@ def judge_series(run: StoredRun, settings: Settings) -> Judged:
         sampled=next((w.message for source in sources for w in source.warnings if w.kind == "sampled"), ""),
     )
     return Judged(signals, tuple(_summary(series, twins) for series in stored), (*blank, *unmade, *warnings))
+
+
+def _shards(run: StoredRun, losses: list[Curve]) -> list[Curve]:
+    """The shard at each step of the longest loss, by the batch manifest."""
+    batches = run.batches() if losses else None
+    codes = shard_codes(batches, max(losses, key=len)) if batches is not None else None
+    return [codes] if codes is not None else []
 
 
 def _mixture(run: StoredRun, losses: list[Curve]) -> list[Curve]:

@@ -27,6 +27,7 @@ from trainforensics.signals.loss_event import LossEvent, placed
 from trainforensics.signals.measure import FIRST_POINTS, Excursion
 from trainforensics.signals.noise import median, robust_sigma
 from trainforensics.signals.precursors import excursions_of
+from trainforensics.signals.recurrences import shard_bursts
 from trainforensics.signals.rises import earlier_wobble, sustained_rise
 from trainforensics.signals.run import Signals
 from trainforensics.signals.running import running_mean
@@ -136,6 +137,7 @@ def _loss_events(signals: Signals) -> tuple[LossEvent, ...]:
             events = [start, *(e for e in events if e.excursion.onset > start.excursion.peak)]
     events = events or next(filter(None, map(told, _plain(signals, finite, judged))), [])
     events += placed(curve, absurd_falls(value))
+    events += [event for event in told(shard_bursts(signals, finite)) if not _seen(event, events)]
     for view in curve.rolled_back(MOST_ENDS):
         lost = (event for event in placed(view, excursions(view), rolled_back=True) if _replaced(event, curve))
         events += [event for event in lost if not _seen(event, events)]

@@ -9,7 +9,8 @@ What it detects:
     400 points, a rise of four times any other that undoes four points and more; at the start of any log, a second or
     third row that the validation loss shares, or an overshoot to twice the first value that falls back point after
     point. Of runs in one folder whose noise agrees step by step, those fed in the same order, points far out in two of
-    them at the same steps are told of both, whatever their tail.
+    them at the same steps are told of both, whatever their tail. So are stretches that come whenever one shard does,
+    where each of its returns lifts the loss by three standard errors and other shards hardly ever do.
 
 Why it matters:
     One burst costs the steps until the trend is met again. Bursts that recur at the same data point to the data; bursts
