@@ -367,10 +367,11 @@ class _Csv:
         names = [cell.strip() for cell in row]
         if " ".join(names) == " ".join(self.header):
             return True
-        if any(map(is_number, names)):
+        known = {*self.header} | self.names
+        if any(is_number(name) and name not in known for name in names):
             return False
-        itself = any(is_step_name(name) and name == known for name, known in zip(names, self.header, strict=False))
-        shared = len(set(names) & ({*self.header} | self.names))
+        itself = any(is_step_name(name) and name == here for name, here in zip(names, self.header, strict=False))
+        shared = len(set(names) & known)
         return itself or (any(map(is_step_name, names)) and shared >= max(2, len(names) // 2))
 
     def _take_header(self, row: Sequence[str], line: int, reader: _Exports) -> None:
