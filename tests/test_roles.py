@@ -465,3 +465,11 @@ def test_the_only_loss_of_a_log_is_its_loss_whatever_part_it_is_elsewhere() -> N
     assert (found["train/box_loss"].role, found["val/box_loss"].role) == ("train_loss", "val_loss")
     beside = resolve_all(["train/box_loss", "loss", "val/box_loss"])
     assert (beside["loss"].role, beside["train/box_loss"].role) == ("train_loss", None)
+
+
+def test_an_iteration_of_the_loader_is_no_step_where_the_passes_are_timed_beside_it() -> None:
+    names = ["iter_time", "forward_time", "backward_time", "optim_step_time", "train_time"]
+    found = {name: match.role for name, match in resolve_all(names).items()}
+    assert found == dict.fromkeys(names, None) | {"iter_time": "dataloader_time", "train_time": "step_time"}
+    assert resolve_all(["iter_time", "train_time"])["iter_time"].role == "step_time"
+    assert resolve_all(names, {"iter_time": "step_time"})["iter_time"].role == "step_time"

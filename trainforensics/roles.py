@@ -200,6 +200,7 @@ def resolve_all(
     }
     decided |= {name: RoleMatch() for name in decided if _is_game(name, decided)}
     free = [name for name in decided if not any(is_named(key, name) for key in extra or {})]
+    decided |= _times_of_steps({name: decided[name] for name in free})
     if set(free) >= _RETURNS and not any(match.role == "reward" for match in decided.values()):
         decided |= {"mean": RoleMatch("reward", weak=True), "stdev": RoleMatch("reward_std", weak=True)}
     if not {"train_loss", "reward"} & {match.role for match in decided.values()}:
@@ -240,6 +241,17 @@ def _held_out(names: Iterable[str]) -> dict[str, RoleMatch]:
     if any(_set_aside(_cut(name)).trained for name in found):
         return {}
     return {name: match for name, match in found.items() if match.role == "val_metric"}
+
+
+def _times_of_steps(decided: Mapping[str, RoleMatch]) -> dict[str, RoleMatch]:
+    """What ESPnet calls the time of an iteration of its loader, beside those of the passes and of the whole step."""
+    found: dict[str, RoleMatch] = {}
+    for name, match in decided.items():
+        head = name.removesuffix("iter_time")
+        passes = (f"{head}{part}_time" for part in ("train", "forward", "backward"))
+        if head != name and match.role == "step_time" and all(part in decided for part in passes):
+            found |= {name: replace(match, role="dataloader_time"), f"{head}train_time": match}
+    return found
 
 
 def _is_game(name: str, names: Container[str]) -> bool:

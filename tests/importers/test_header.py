@@ -118,11 +118,13 @@ def test_one_column_below_its_name(tmp_path: Path) -> None:
 
 
 def test_names_of_two_words_over_aligned_columns(tmp_path: Path) -> None:
-    text = "      Iter       Train Loss   Remaining Time \n"
-    text += "".join(f"{i:10d} {3 - i / 8:16.4f} {2 - i / 100:15.2f}s\n" for i in range(1, 9))
-    found = read(table, write(tmp_path / "fit.out", text + text))
+    text = ""
+    for first in (3, 4):
+        text += "      Iter       Train Loss   Remaining Time \n"
+        text += "".join(f"{i:10d} {first - i / 8:16.4f} {2 - i / 100:15.2f}s\n" for i in range(1, 9))
+    found = read(table, write(tmp_path / "fit.out", text))
     assert found.series["Train Loss"].number_steps == [*range(1, 9)] * 2
-    assert found.series["Train Loss"].numbers.tolist() == [3 - i / 8 for i in range(1, 9)] * 2
+    assert found.series["Train Loss"].numbers.tolist() == [n - i / 8 for n in (3, 4) for i in range(1, 9)]
 
 
 def test_a_header_in_a_comment(tmp_path: Path) -> None:

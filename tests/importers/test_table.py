@@ -72,6 +72,36 @@ def test_decimal_commas(tmp_path: Path) -> None:
     assert read(table, path).series["loss"].value.tolist() == [2.5, 1.25]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "step;loss;tokens\n900;2,5;512\n1.000;1,25;1.024\n1.100;1.234,125;2.048\n",
+        'step;loss;tokens\n"900";"2,5";"512"\n"1.000";"1,25";"1.024"\n"1.100";"1.234,125";"2.048"\n',
+        'step,loss,tokens\n900,"2,5",512\n1000,"1,25",1024\n1100,"1 234,125","2048"\n',
+        "step\tloss\ttokens\n900\t2,5\t512\n1000\t1,25\t1024\n1100\t1.234,125\t2048\n",
+    ],
+)
+def test_decimal_commas_with_quotes_and_thousands(text: str, tmp_path: Path) -> None:
+    found = read(table, write(tmp_path / "x.csv", text)).series
+    assert sniff(table, tmp_path / "x.csv") > 0.5
+    assert found["loss"].value.tolist() == [2.5, 1.25, 1234.125]
+    assert found["loss"].step.tolist() == [900, 1000, 1100]
+    assert found["tokens"].value.tolist() == [512, 1024, 2048]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'step,loss,tokens\n1,2.5,"1,360"\n2,1.125,"2,720"\n',
+        "step;loss;tokens\n1;2.5;1,360\n2;1.125;2,720\n",
+    ],
+)
+def test_commas_of_thousands_beside_decimal_points(text: str, tmp_path: Path) -> None:
+    found = read(table, write(tmp_path / "x.csv", text)).series
+    assert found["loss"].value.tolist() == [2.5, 1.125]
+    assert found["tokens"].value.tolist() == [1360, 2720]
+
+
 def test_lightning_sparse_rows(tmp_path: Path) -> None:
     text = "epoch,step,train_loss,val_loss\n"
     for epoch in range(30):
@@ -115,6 +145,49 @@ def test_a_header_in_the_middle_begins_a_new_life(tmp_path: Path) -> None:
     assert found.series["loss"].step.tolist() == [1, 2, 2, 3]
     assert found.series["loss"].segment.tolist() == [0, 0, 1, 1]
     assert found.series["lr"].value.tolist() == [0.1, 0.1]
+
+
+WIDE = "step,loss,val_loss"
+
+
+def _saved(*saves: tuple[str, range]) -> str:
+    """What a logger appends at each save: a header and all rows that it holds, validated at every fifth step."""
+    lines = []
+    for header, steps in saves:
+        held_out = [f",{4 / s}" if not s % 5 else "," for s in steps]
+        rows = [f"{s},{3 / s}{held if header == WIDE else ''}" for s, held in zip(steps, held_out, strict=True)]
+        lines += [header, *rows]
+    return "\n".join(lines) + "\n"
+
+
+def test_rows_written_again_below_other_headers_count_once(tmp_path: Path) -> None:
+    again = [("step,loss" if last < 10 else WIDE, range(6, last + 1)) for last in range(6, 13)]
+    found = read(table, write(tmp_path / "x.csv", _saved((WIDE, range(1, 6)), *again)))
+    assert found.series["loss"].number_steps == list(range(1, 13))
+    assert found.series["loss"].value.tolist() == [3 / s for s in range(1, 13)]
+    assert found.series["val_loss"].number_steps == [5, 10]
+    assert {int(life) for life in found.series["loss"].segment} == {0, 1}
+    (warning,) = found.warnings
+    assert (warning.kind, warning.where) == ("written-again", "line 7")
+    assert "21 rows of steps 6 to 11" in warning.message
+    assert "7 times, 2 of them with other columns" in warning.message
+
+
+def test_a_replay_is_not_written_again_though_some_of_its_numbers_are_equal(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.csv", "step,loss\n1,3.0\n2,2.5\n3,2.4\nstep,loss\n2,2.6\n3,2.4\n4,2.3\n")
+    found = read(table, path)
+    assert found.series["loss"].step.tolist() == [1, 2, 3, 2, 3, 4]
+    assert found.series["loss"].segment.tolist() == [0, 0, 0, 1, 1, 1]
+    assert not found.warnings
+
+
+def test_columns_renamed_in_the_middle_are_told(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.csv", "step,loss\n1,3.0\n2,2.5\nstep,accuracy\n3,0.5\n4,0.75\n")
+    found = read(table, path)
+    assert found.series["loss"].number_steps == [1, 2]
+    assert found.series["accuracy"].number_steps == [3, 4]
+    assert [(w.kind, w.where) for w in found.warnings] == [("written-again", "line 4")]
+    assert "behind step 2" in found.warnings[0].message
 
 
 def test_chart_export_of_several_runs(tmp_path: Path) -> None:

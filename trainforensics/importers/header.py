@@ -242,7 +242,10 @@ def _is_log(name: str) -> bool:
 
 def is_number(text: str) -> bool:
     """Whether a cell holds a number, with a decimal point or comma, or as a tensor prints it."""
-    return read_text(text.strip().replace(",", ".") if text.count(",") == 1 and "(" not in text else text)[1] == VALUE
+    whole, comma, decimals = text.strip().partition(",")
+    if comma and not {",", "."} & set(decimals) and "(" not in text:
+        text = f"{whole.replace('.', '')}.{decimals}"
+    return read_text(text)[1] == VALUE
 
 
 def _is_numeric(line: str) -> bool:

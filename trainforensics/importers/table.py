@@ -24,9 +24,10 @@ from trainforensics.importers.header import NAMELESS, by_place, is_number, shape
 from trainforensics.importers.lines import LineBlocks, text_head
 from trainforensics.importers.rows.axes import is_step_name
 from trainforensics.importers.rows.block import ABSENT, Block, Cells
-from trainforensics.importers.rows.cells import columns_of_frame, text_cells
+from trainforensics.importers.rows.cells import Marks, columns_of_frame, decimal_comma, text_cells
 from trainforensics.importers.rows.provenance import logged_batches
 from trainforensics.importers.rows.reader import RowReader
+from trainforensics.importers.rows.rewritten import Rewritten
 from trainforensics.model import ReadWarning
 
 if TYPE_CHECKING:
@@ -161,6 +162,13 @@ class _Csv:
     foreign_line: int = 0
     stray: int = 0
     stray_line: int = 0
+    again: int = 0  # how often the header came again
+    again_line: int = 0
+    changed: int = 0  # how often it did with other columns
+    changed_step: int | None = None  # behind which it did first
+    names: set[str] = field(default_factory=set)  # of all headers
+    commas: bool = False  # whether cells of the block under way may hold any
+    marks: Marks | None = None  # of numbers with a decimal comma
     warnings: list[ReadWarning] = field(default_factory=list)
 
     def read(self) -> Iterator[Record]:
@@ -180,6 +188,7 @@ class _Csv:
         if pending:
             yield from self._block(pending, pending_line, reader)
         yield from reader.finish()
+        yield from self._written_again(reader)
         if self.ragged:
             message = f"{self.ragged} rows have more cells than the header; the further cells are column_<number>"
             yield ReadWarning("ragged-row", f"line {self.ragged_line}", message)
@@ -191,6 +200,21 @@ class _Csv:
             yield ReadWarning("bad-line", f"line {self.stray_line}", message)
         yield from self.warnings
         yield from blocks.warnings
+
+    def _written_again(self, reader: _Exports) -> Iterator[ReadWarning]:
+        """What stands below further headers, where it is not just another life under the same columns."""
+        found = [r.rewritten for r in reader.readers.values() if r.rewritten is not None and r.rewritten.rows]
+        if not (found or self.changed):
+            return
+        changed = "with other columns" if self.changed == self.again else f"{self.changed} of them with other columns"
+        message = f"the header stands again {_times(self.again)}{f', {changed}' if self.changed else ''}"
+        if found:
+            first, last = min(r.first for r in found), max(r.last for r in found)
+            rows = f"{sum(r.rows for r in found)} rows of steps {first} to {last}"
+            message = f"{rows} were written again with equal values and count once: {message}"
+        elif self.changed_step is not None:
+            message += f", first behind step {self.changed_step}; each names the columns of the rows below it"
+        yield ReadWarning("written-again", f"line {self.again_line}", message)
 
     def _begin(self, data: bytes, line: int) -> tuple[bytes, int]:
         """Find the header; what is below it, and the line that begins with. Nothing where this is no table."""
@@ -251,6 +275,7 @@ class _Csv:
     def _block(self, data: bytes, line: int, reader: _Exports) -> Iterator[Record]:
         if not data.strip():
             return
+        self.commas = (b'"' if self.delimiter == "," else b",") in data  # within cells
         aligned = data
         if self.delimiter == " ":
             data = _BLANKS.sub(b" ", _MARGINS.sub(b"", data))
@@ -296,8 +321,9 @@ class _Csv:
         return None if any(bool((frame[name] == name).any()) for name in self.header) else frame
 
     def _cells(self, frame: pl.DataFrame, lines: NDArray[np.int64]) -> Block:
-        comma = self.delimiter == ";"
-        columns = {c.name: text_cells(c, EMPTY, typed=False, decimal_comma=comma) for c in frame.get_columns()}
+        if self.commas and self.marks is None:
+            self.marks = decimal_comma(frame.get_columns(), likely=self.delimiter == ";")
+        columns = {c.name: text_cells(c, EMPTY, typed=False, marks=self.marks) for c in frame.get_columns()}
         return Block(columns, lines)
 
     def _row_by_row(self, data: bytes, line: int, reader: _Exports) -> Iterator[Record]:
@@ -321,9 +347,7 @@ class _Csv:
             if self._is_header(row):
                 yield from self._rows(rows, lines, reader)
                 rows, lines = [], []
-                if " ".join(row) != " ".join(self.header):
-                    self.header = [name.strip() for name in row]
-                reader.restart()
+                self._take_header(row, at, reader)
                 continue
             if self._is_foreign(row):
                 self.foreign, self.foreign_line = self.foreign + 1, self.foreign_line or at
@@ -339,10 +363,26 @@ class _Csv:
         return len(row) in self.others
 
     def _is_header(self, row: Sequence[str]) -> bool:
+        """Whether a row names columns: the known ones, or most of them, or in the step's place the step."""
         names = [cell.strip() for cell in row]
-        return " ".join(names) == " ".join(self.header) or (
-            any(is_step_name(name) for name in names) and len(set(names) & set(self.header)) >= max(2, len(names) // 2)
-        )
+        if " ".join(names) == " ".join(self.header):
+            return True
+        known = {*self.header} | self.names
+        if any(is_number(name) and name not in known for name in names):
+            return False
+        itself = any(is_step_name(name) and name == here for name, here in zip(names, self.header, strict=False))
+        shared = len(set(names) & known)
+        return itself or (any(map(is_step_name, names)) and shared >= max(2, len(names) // 2))
+
+    def _take_header(self, row: Sequence[str], line: int, reader: _Exports) -> None:
+        """The columns are called so from here on."""
+        self.again, self.again_line = self.again + 1, self.again_line or line
+        self.names.update(self.header)
+        if " ".join(cell.strip() for cell in row) != " ".join(self.header):
+            self.changed_step = self.changed_step if self.changed else reader.last_step
+            self.changed += 1
+            self.header, self.spans = [name.strip() for name in row], ()
+        reader.restart()
 
     def _rows(self, rows: list[list[str]], lines: list[int], reader: _Exports) -> Iterator[Record]:
         if not rows:
@@ -379,6 +419,10 @@ def _with_gaps(header: list[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return [f"column_{at + 1}" if at in empty else next(names) for at in range(len(header) + wider)]
 
 
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
 def _unique(names: Sequence[str]) -> list[str]:
     """Column names made unique: a second `loss` becomes `loss_2`."""
     seen: dict[str, int] = {}
@@ -402,15 +446,21 @@ class _Exports:
     def add(self, block: Block, frame: pl.DataFrame) -> Iterator[Record]:
         """The points of further rows; `frame` holds the same rows for what they say of their data."""
         for run, part in _runs(block).items():
-            reader = self.readers.setdefault(run, RowReader(self.source, run))
+            reader = self.readers.setdefault(run, RowReader(self.source, run, rewritten=Rewritten()))
             yield from reader.add(part)
             if not run:
                 yield from logged_batches(frame, reader.steps)
 
     def restart(self) -> None:
-        """A new process life begins."""
+        """The header came again: a new process life, unless the rows below are those of before."""
         for reader in self.readers.values():
-            reader.segment += 1
+            if reader.rewritten is not None:
+                reader.rewritten.header()
+
+    @property
+    def last_step(self) -> int | None:
+        """Step of the last row."""
+        return max((r.last_step for r in self.readers.values() if r.last_step is not None), default=None)
 
     def finish(self) -> Iterator[Record]:
         for reader in self.readers.values():

@@ -41,6 +41,13 @@ def test_a_torn_line_is_a_remark_and_a_second_reader_is_nothing() -> None:
     assert not findings(warned(claimed))
 
 
+def test_rows_written_again_are_a_remark_of_their_own() -> None:
+    again = ReadWarning("written-again", "line 27", "78 rows of steps 26 to 37 were written again")
+    (found,) = findings(warned(again))
+    assert (found.severity, found.onset_step, found.end_step) == ("low", 26, 37)
+    assert found.summary == "from line 27 on 78 rows of steps 26 to 37 were written again"
+
+
 def test_a_count_that_was_not_restored() -> None:
     event = Event("counter-restart", 480, text="global_step begins anew", source="train.log")
     told = replace(make_signals([LOSS]), events=(event,))

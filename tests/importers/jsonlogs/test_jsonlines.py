@@ -600,3 +600,15 @@ def test_what_a_run_starts_with_is_its_configuration(log: Path) -> None:
     )
     assert found.series["lr"].value.tolist() == [0.001]
     assert found.config["lr"] == 0.01
+
+
+def test_a_count_of_steps_that_was_not_restored_is_counted_on_and_told(tmp_path: Path) -> None:
+    counts = [(n // 10, 10 * n + 10) for n in range(100)] + [(10 + n // 10, 10 * n + 10) for n in range(20)]
+    rows = [{"epoch": epoch, "step": step, "loss": 3 - at / 99} for at, (epoch, step) in enumerate(counts)]
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    found = read(jsonlines, path)
+    assert found.series["loss"].number_steps == list(range(10, 1201, 10))
+    (event,) = found.events
+    assert (event.kind, event.step, event.line) == ("counter-restart", 1010, 101)
+    assert "at 10 behind 1000, while the epochs go on to 10" in event.text

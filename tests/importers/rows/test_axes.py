@@ -95,3 +95,32 @@ def test_rounds_and_generations_count_where_each_row_is_one() -> None:
     assert chosen(rows) == ("generation", list(range(1, 9)))
     assert chosen([{"round": float(i // 4), "accuracy": i / 8} for i in range(12)])[0] == "row"
     assert chosen([{"epoch": float(i), "round": float(i // 2), "loss": i / 8} for i in range(8)])[0] == "epoch"
+
+
+def _resumed(epochs: int, again: int) -> list[dict[str, Any]]:
+    before = [{"epoch": 1 + n // 3, "global_step": 30 * (n + 1), "loss": 1.0} for n in range(3 * epochs)]
+    return before + [{"epoch": epochs + 1, "global_step": again + 30 * n, "loss": 1.0} for n in range(1, 4)]
+
+
+def test_a_count_that_was_not_restored_is_counted_on() -> None:
+    rows = _resumed(5, 0)
+    block = block_of_rows(rows, range(1, len(rows) + 1))
+    axis = choose(block, None, None)
+    assert axis.steps(block, None).tolist() == list(range(30, 541, 30))
+    assert [(lost.row, lost.before, lost.begins) for lost in axis.lost] == [(15, 450, 30)]
+    later = block_of_rows([{"epoch": 6, "global_step": 120, "loss": 1.0}], [19])
+    assert axis.steps(later, None).tolist() == [570]
+    assert not axis.lost
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        _resumed(5, 450),
+        _resumed(2, 0),  # not yet shown to go on from one epoch to the next
+        [*_resumed(5, 450), *_resumed(5, 450)],  # another run
+        [*_resumed(5, 450), {"epoch": 7, "global_step": 0}, *({"epoch": 7, "global_step": 570 + n} for n in range(3))],
+    ],
+)
+def test_a_count_that_goes_on_is_not_lost(rows: list[dict[str, Any]]) -> None:
+    assert chosen(rows)[1] == [row["global_step"] for row in rows]

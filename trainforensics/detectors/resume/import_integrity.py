@@ -5,7 +5,8 @@ What it detects:
     steps below zero, one step logged twice with different values, two jobs that write one file, an unfinished last
     line, a sampled export, two sources that disagree about the same metric, a loss that ends while the rows of training
     go on, a stretch without any row in a log that is regular on both sides of it, rows whose time since the start is
-    another run's, a count of steps that begins anew at a restart though the epochs go on.
+    another run's, a count of steps that begins anew at a restart though the epochs go on, rows that were written again
+    and headers that change in the middle of a table.
 
 Why it matters:
     An incident may lie in what is missing. A verdict over a damaged log is a verdict over the rest of it.
@@ -14,7 +15,8 @@ Evidence:
     The reader's own warnings with byte, line or step; the values that clash.
 
 False positives:
-    An unfinished last line (a run that crashed or still writes) and a sampled export are no damage: low. Replayed steps
+    An unfinished last line (a run that crashed or still writes), a sampled export, and rows written again with equal
+    values, which count once, are no damage: low. Replayed steps
     after a restart are another life's and no clash; ranks that log one step do so at one time and learning rate. A loss
     that another one takes over, rows of evaluation and a few last rows that were not flushed are no loss that ends. A
     stretch between two process lives may be another file's, and a log with several of them, or without an even cadence,
@@ -34,7 +36,7 @@ from dataclasses import replace
 import numpy as np
 
 from trainforensics.detectors.base import Meta, Param, Params
-from trainforensics.detectors.resume.unread import refused, unread
+from trainforensics.detectors.resume.unread import WRITTEN_AGAIN, refused, unread
 from trainforensics.kinds import KINDS, Severity
 from trainforensics.model import Clear, Evidence, Finding, Fired, Outcome
 from trainforensics.signals import Curve, Signals
@@ -61,9 +63,11 @@ REMARKS = frozenset({"undecodable", "bad-line", "ragged-row", "torn-line", "arch
 
 
 def detect(signals: Signals, params: Params) -> Outcome:
-    """A finding for what was damaged, one for what is partial, and one each for steps below zero, clashes and gaps."""
+    """A finding for what was damaged, one for what is partial, one for what was written again, and one each for steps
+    below zero, clashes and gaps."""
     damaged = [warning for warning in signals.warnings if warning.kind in CAPPING] or refused(signals.events)
     remarks = [warning for warning in signals.warnings if warning.kind in REMARKS]
+    again = [warning for warning in signals.warnings if warning.kind == WRITTEN_AGAIN]
     curves = signals.every_curve()
     others = (
         _below_zero(curves),
@@ -73,7 +77,8 @@ def detect(signals: Signals, params: Params) -> Outcome:
         _foreign(signals),
         _not_restored(signals),
     )
-    found = (*unread(damaged, "medium", 0.9), *unread(remarks, "low", 0.8), *(f for f in others if f is not None))
+    told = (*unread(damaged, "medium", 0.9), *unread(remarks, "low", 0.8), *unread(again, "low", 0.9))
+    found = (*told, *(f for f in others if f is not None))
     return Fired(found) if found else Clear()
 
 

@@ -7,6 +7,7 @@ import re
 from trainforensics.kinds import Severity
 from trainforensics.model import Event, Evidence, Finding, ReadWarning
 
+WRITTEN_AGAIN = "written-again"  # kind of the warning of rows or headers that came again
 MOST_ROWS = 10  # of evidence
 _REFUSED = re.compile(r"[Ss]tep must only increase|less than (?:the )?current step")
 _STEPS = re.compile(r"steps? (-?\d+)(?: (to|and) (-?\d+))?")
@@ -32,6 +33,7 @@ def unread(warnings: list[ReadWarning], severity: Severity, confidence: float) -
         severity=severity,
         confidence=confidence,
         summary=_unfinished(warnings)
+        or _written_again(warnings)
         or f"the log is damaged or partial ({place.kind}, {place.where}): {place.message}{more}",
         evidence=tuple(_row(warning) for warning in warnings[:MOST_ROWS]),
     )
@@ -49,6 +51,13 @@ def _unfinished(warnings: list[ReadWarning]) -> str:
     if any(warning.kind != "torn-line" for warning in warnings):
         return ""
     return f"the log ends within {', '.join(w.where for w in warnings)}, which was left out; nothing else is missing"
+
+
+def _written_again(warnings: list[ReadWarning]) -> str:
+    """What to say where rows or headers came again, which damages nothing; empty for anything else."""
+    if any(warning.kind != WRITTEN_AGAIN for warning in warnings):
+        return ""
+    return "; ".join(f"from {w.where} on {w.message}" for w in warnings)
 
 
 def _row(warning: ReadWarning) -> Evidence:

@@ -4,9 +4,10 @@ interval."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -95,8 +96,67 @@ _INTERVALS = frozenset(
 _CONFIG_FILES = ("training_args.json", "args.json", "config.json", "train_config.json", "config.yaml", "hparams.yaml")
 MAX_STEP = 2.0**62
 _RARE_NULLS = 0.1
+_CARRIED = 4  # times that a count goes over the end of an epoch: one of an epoch's own never does
+_CONFIRMED = 2  # rows by which a count that began anew goes on from there
 
 Kind = Literal["column", "epoch_iteration", "epoch", "sample", "checkpoint", "row"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The row of a block at which the count of steps began anew; the step before and its own, and the epoch by then."""
+
+    row: int
+    before: int
+    begins: int
+    epoch: float
+
+
+@dataclass(slots=True, eq=False)
+class _Count:
+    """A count of steps beside epochs. It was lost where it begins anew in a later epoch, having gone on over others."""
+
+    offset: float = 0.0
+    _carried: int = 0
+    _step: float = math.nan  # of the row before
+    _epoch: float = math.nan
+    _apart: float = 1.0  # how far two rows stood apart last
+    _lowest: float = math.inf
+    _restarts: bool = False  # whether it begins anew for another reason, too
+
+    def restored(self, step: NDArray[np.float64], epoch: NDArray[np.float64]) -> tuple[NDArray[np.float64], list[Lost]]:
+        """What is to be added to the step of each row, and where that becomes more."""
+        ahead, passed = (np.diff(values, prepend=last) for values, last in ((step, self._step), (epoch, self._epoch)))
+        turned = np.diff(np.floor(epoch), prepend=math.floor(self._epoch) if math.isfinite(self._epoch) else math.nan)
+        offset = np.full(len(step), self.offset)
+        lost: list[Lost] = []
+        done = 0
+        for row in np.flatnonzero(ahead < 0).tolist() if not self._restarts else ():
+            self._pass(step[done:row], ahead[done:row], turned[done:row])
+            done, before = row, float(step[row] - ahead[row])
+            self._restarts = not (passed[row] > 0 and self._is_lost(step[row : row + 1 + _CONFIRMED], before))
+            if self._restarts:
+                break
+            self.offset += before + (self._apart if self._lowest == step[row] == 0 else 0.0)
+            offset[row:] = self.offset
+            lost.append(Lost(row, int(before), int(step[row]), float(epoch[row])))
+        self._pass(step[done:], ahead[done:], turned[done:])
+        if len(step):
+            self._step, self._epoch = float(step[-1]), float(epoch[-1])
+        return offset, lost
+
+    def _pass(self, step: NDArray[np.float64], ahead: NDArray[np.float64], turned: NDArray[np.float64]) -> None:
+        """Rows in which the count goes on."""
+        rising = ahead[ahead > 0]
+        self._carried += int(np.count_nonzero((turned > 0) & (ahead > 0)))
+        self._apart = float(np.median(rising)) if len(rising) else self._apart
+        self._lowest = min(self._lowest, float(step.min())) if len(step) else self._lowest
+
+    def _is_lost(self, step: NDArray[np.float64], before: float) -> bool:
+        """Whether the rows from one on count from the start, and not only for one of them."""
+        if len(step) <= _CONFIRMED or self._carried < _CARRIED:
+            return False
+        return 2 * step[0] < before and bool((step < before).all() and (np.diff(step) >= 0).all())
 
 
 @dataclass(slots=True, eq=False)
@@ -115,6 +175,8 @@ class StepAxis:
     odd: int = 0  # rows whose step is there and is no number
     odd_line: int = 0
     unused: str = ""  # a step column that could not be used
+    lost: list[Lost] = field(default_factory=list)  # of the last block
+    _count: _Count = field(default_factory=_Count)
     _nulls: int = 0
     _null_line: int = 0
     _seen: int = 0
@@ -136,12 +198,29 @@ class StepAxis:
             if validation is not None:
                 number = np.where(validation, np.nan, number)
         known = np.isfinite(number) & (np.abs(number) < MAX_STEP)
+        self.lost = []
+        if self.kind == "column" and self.epoch in block.columns:
+            number = self._counted_on(block, number, known, validation)
         step = self._carried(np.where(known, number, 0.0).astype(np.int64), known)
         self._last = int(step[-1])
         if cells is not None and not known.all():
             self._note_odd(block, cells)
         self._seen += n
         return step
+
+    def _counted_on(
+        self, block: Block, number: NDArray[np.float64], known: NDArray[np.bool_], validation: NDArray[np.bool_] | None
+    ) -> NDArray[np.float64]:
+        """The steps with what was counted before added where the count was not restored at a restart."""
+        epochs = block.columns[self.epoch]
+        rows = known & (epochs.state == VALUE) & np.isfinite(epochs.number)
+        at = np.flatnonzero(rows if validation is None else rows & ~validation)
+        offset, lost = self._count.restored(number[at], epochs.number[at])
+        self.lost = [replace(found, row=int(at[found.row])) for found in lost]
+        if not len(at):
+            return number + self._count.offset
+        before = np.maximum(np.searchsorted(at, np.arange(len(number)), side="right") - 1, 0)
+        return np.asarray(number + offset[before], dtype=np.float64)
 
     def odd_steps(self) -> tuple[int, int]:
         """Rows that got a neighbour's step because theirs is no number, and the line of the first; 0 and 0 if none.
@@ -188,7 +267,7 @@ def choose(
             per_epoch, first = restarting
             axis = Axis(f"{epoch} x {per_epoch:g} + {column}", "step")
             return StepAxis(axis, "epoch_iteration", column, epoch, per_epoch, first, used=used)
-        return StepAxis(Axis(column, "step"), "column", column, used=_step_like(block, column))
+        return StepAxis(Axis(column, "step"), "column", column, epoch or "", used=_step_like(block, column))
     thousands = next((name for name in block.columns if _plain(name) in _KIMG), None)
     if thousands is not None:
         return StepAxis(Axis("kimg", "step"), "column", thousands)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,45 @@ from trainforensics.importers.rows.block import LONGEST_LIST, TEXT, Cells, read_
 
 if TYPE_CHECKING:
     import polars as pl
+
+_END = r"(?:[eE][-+]?\d+)?\s*(?:%|[A-Za-z/]+)?\s*$"
+_COMMA = rf"^\s*[-+]?(?:\d+|\d{{1,3}}(?:\.\d{{3}})+|\d{{1,3}}(?:[\s']\d{{3}})+),\d+{_END}"
+_COMMA_THOUSANDS = rf"^\s*[-+]?[1-9]\d{{0,2}}(?:,\d{{3}})+(?:\.\d+)?{_END}"
+_POINT = rf"^\s*[-+]?\d*\.\d+{_END}"
+_POINT_THOUSANDS = rf"^\s*[-+]?[1-9]\d{{0,2}}(?:\.\d{{3}})+{_END}"
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """How numbers are written where "0,5" is a half: whether points then set thousands apart ("1.000")."""
+
+    grouped: bool
+
+    def pointed(self, column: pl.Series) -> pl.Series:
+        """The numbers of a text column with decimal points and without marks of thousands; other texts as they are."""
+        import polars as pl  # noqa: PLC0415  (heavy; loaded by whoever made the column)
+
+        plain = column.str.replace_all(r"[.\s']", "").str.replace(",", ".", literal=True)
+        numbers = column.str.contains(_COMMA)
+        if self.grouped:
+            numbers |= column.str.contains(_POINT_THOUSANDS)
+        return pl.select(pl.when(numbers).then(plain).otherwise(column)).to_series()
+
+
+def decimal_comma(columns: Iterable[pl.Series], *, likely: bool) -> Marks | None:
+    """How numbers with a decimal comma are written in text columns; None where commas set thousands apart, or none is
+    there. `likely`: what "1,234" is, where no cell settles it."""
+    comma = thousands = point = False
+    for column in columns:
+        commas = column.filter(column.str.contains(_COMMA))
+        settled = ~commas.str.contains(_COMMA_THOUSANDS)
+        comma = comma or bool(settled.any())
+        thousands = thousands or len(commas) > 0
+        points = column.filter(column.str.contains(_POINT))
+        point = point or bool((~points.str.contains(_POINT_THOUSANDS)).any())
+    if comma or (thousands and likely and not point):
+        return Marks(grouped=not point)
+    return None
 
 
 def columns_of_frame(frame: pl.DataFrame, null: int) -> Iterator[tuple[str, Cells]]:
@@ -72,16 +112,16 @@ def _time_cells(column: pl.Series, null: int) -> Cells:
     return Cells(np.full(len(column), np.nan), state, time=time, naive=naive)
 
 
-def text_cells(column: pl.Series, null: int, *, typed: bool, decimal_comma: bool = False) -> Cells:
+def text_cells(column: pl.Series, null: int, *, typed: bool, marks: Marks | None = None) -> Cells:
     """Cells of a text column.
 
     `typed`: the column's type is text, so that a "NaN" in it is a string; in a CSV file it is the number.
-    `decimal_comma`: "0,5" is a half.
+    `marks`: of numbers in which "0,5" is a half.
     """
     import polars as pl  # noqa: PLC0415  (heavy; loaded by whoever made the column)
 
-    if decimal_comma:
-        column = column.str.replace(",", ".", literal=True)
+    if marks is not None:
+        column = marks.pointed(column)
     numbers = column.cast(pl.Float64, strict=False)
     missing = column.is_null().to_numpy()
     state = np.zeros(len(column), np.uint8)

@@ -17,6 +17,7 @@ from trainforensics.importers.base import EMPTY, NULL, Points, Record, Source, n
 from trainforensics.importers.messages import event_kind
 from trainforensics.importers.rows import axes
 from trainforensics.importers.rows.block import ABSENT, TEXT, Block, Cells
+from trainforensics.importers.rows.rewritten import Rewritten
 from trainforensics.importers.rows.times import names_no_zone, wall_times
 from trainforensics.model import Axis, Event, ReadWarning
 from trainforensics.roles import resolve
@@ -65,6 +66,7 @@ class RowReader:
     run: str = ""
     logging_interval: int | None = None
     segment: int = 0
+    rewritten: Rewritten | None = None  # of a format whose header may come again
     steps: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # of the last block
     _axis: axes.StepAxis | None = None
     _seq: int = 0
@@ -88,15 +90,21 @@ class RowReader:
         seq = np.arange(self._seq, self._seq + len(block), dtype=np.int64)
         self._seq += len(block)
         validation = _validation_rows(block)
-        step = self._axis.steps(block, validation)
-        self.steps = step
-        yield from self._events(block)
+        step = self.steps = self._axis.steps(block, validation)
+        yield from self._lost_counts(block)
+        lives = np.full(len(block), self.segment, np.int32)
+        if self.rewritten is not None:
+            new = self.rewritten.sift(block, step, self._axis.used)
+            block, step, seq = new.block, step[new.keep], seq[new.keep]
+            validation = None if validation is None else validation[new.keep]
+            lives = self._lives(len(block), new.begins)
+        yield from self._events(block, step)
         wall = wall_times(block.columns, self._wall_column)
         self._naive = self._naive or names_no_zone(block.columns, self._wall_column)
         rank = _rank_column(block)
         self._set_column = self._set_column or _set_column(block, step, validation)
         sets = block.columns[self._set_column].text if self._set_column in block.columns else None
-        shared = _Shared(step, seq, wall, self.segment, self.run, validation, sets)
+        shared = _Shared(step, seq, wall, lives, self.run, validation, sets)
         skipped = self._axis.used | _INDEX_NAMES | {self._wall_column}
         if self._long is not None:
             yield from self._long_points(block, shared, rank)
@@ -105,6 +113,14 @@ class RowReader:
             if name.lower() in skipped or name in skipped or (rank is not None and name == rank[0]):
                 continue
             yield from self._points(name, cells, shared, block, rank)
+
+    def _lives(self, rows: int, begins: int | None) -> NDArray[np.int32]:
+        """The process life of each row, of which another one `begins` with one of them."""
+        lives = np.full(rows, self.segment, np.int32)
+        if begins is not None:
+            lives[begins:] += 1
+            self.segment += 1
+        return lives
 
     @property
     def started(self) -> bool:
@@ -134,7 +150,18 @@ class RowReader:
                 f"{reject.count} cells of {name!r} are text, first {reject.example!r}; they are no points",
             )
 
-    def _events(self, block: Block) -> Iterator[Event]:
+    def _lost_counts(self, block: Block) -> Iterator[Event]:
+        """Where the count of steps was not restored at a restart."""
+        assert self._axis is not None
+        for lost in self._axis.lost:
+            text = (
+                f"{self._axis.column} begins anew, at {lost.begins} behind {lost.before}, while the epochs go on to "
+                f"{lost.epoch:g}: it was not restored, and is counted on here"
+            )
+            line = int(block.line[lost.row])
+            yield Event("counter-restart", int(self.steps[lost.row]), text=text, source=self.source.label, line=line)
+
+    def _events(self, block: Block, step: NDArray[np.int64]) -> Iterator[Event]:
         """What text columns say happened at a row."""
         for name, cells in block.columns.items():
             if cells.text is None or name.lower().rsplit("/", 1)[-1] not in _MESSAGE_COLUMNS:
@@ -147,7 +174,7 @@ class RowReader:
                 if kinds.get(text):
                     yield Event(
                         str(kinds[text]),
-                        step=int(self.steps[row]),
+                        step=int(step[row]),
                         text=": ".join([text, *_resumed_from(kinds[text], block, row)])[:_LONGEST_TEXT],
                         source=self.source.label,
                         line=int(block.line[row]),
@@ -239,7 +266,7 @@ class _Shared:
     step: NDArray[np.int64]
     seq: NDArray[np.int64]
     wall: NDArray[np.int64] | None
-    segment: int
+    lives: NDArray[np.int32]
     run: str
     validation: NDArray[np.bool_] | None
     sets: NDArray[np.object_] | None = None
@@ -262,7 +289,7 @@ class _Shared:
 
     def points(self, name: str, cells: Cells, rows: NDArray[np.bool_], rank: int | None) -> Points:
         pick: slice | NDArray[np.bool_] = slice(None) if rows.all() else rows  # a slice copies nothing
-        state = cells.state[pick]
+        state, lives = cells.state[pick], self.lives[pick]
         return Points(
             name=name,
             step=self.step[pick],
@@ -270,7 +297,7 @@ class _Shared:
             seq=self.seq[pick],
             wall_time=None if self.wall is None else self.wall[pick],
             state=state if state.any() else None,
-            segment=np.full(len(state), self.segment, np.int32) if self.segment else None,
+            segment=lives if lives.any() else None,
             rank=rank,
             run=self.run,
         )
