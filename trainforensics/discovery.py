@@ -51,6 +51,7 @@ _DEEPEST = 500  # folders, half of what Python's stack holds
 _COLUMNS_NAMED = 12
 _SAY_WHAT_THEY_ARE = "say which is the step and which the loss with --map NAME=step and --map NAME=train_loss"
 
+_STAMPED = re.compile(r"\[\d{4}-\d\d-")  # a message of a logger, no list
 _CHECKPOINT = re.compile(r"^(checkpoint|ckpt|global_?step|iter|step|model|state|epoch=\d+-step)[-_=]?0*(\d+)$", re.I)
 _RANK_FOLDER = re.compile(r"^rank[-_]?\d+$", re.IGNORECASE)
 _ATTEMPT = re.compile(r"^attempt_\d+$")  # of torchrun's elastic agent, whose folders are called by the local ranks
@@ -400,7 +401,7 @@ def _guess(head: Head) -> str:
     if b"\x00" in text_head(data)[:4096]:
         return "binary file of no known log format"
     text = data[:4096].decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
-    if text[:1] in "{[":
+    if text[:1] in "{[" and not _STAMPED.match(text):
         return "JSON without recognisable metrics"
     if text.count(",") > 3 * text.count("\n"):
         return "table without recognisable metrics"

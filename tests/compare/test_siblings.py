@@ -213,3 +213,9 @@ def test_runs_that_begin_alike_and_come_to_differ_by_their_whole_noise_are_nonde
         drifted = shared + grows * weight * (other - shared)
         pair = [run(name, loss, grad_norm=loss / 2) for name, loss in (("a", shared), ("b", drifted))]
         assert kinds(found(*pair)) == expected
+
+
+def test_another_loss_is_no_twin() -> None:
+    settings = {"seed": 7, "lr": 1e-3, "model": "m", "data": "d", "batch_size": 8}
+    pair = [run(n, k * FALL + noise(i), config=settings) for i, (n, k) in enumerate((("a", 1.0), ("b", 1.5)))]
+    assert "nondeterminism" not in dict(kinds(found(*pair))).values()

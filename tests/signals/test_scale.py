@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -119,3 +120,20 @@ def test_halvings_beyond_the_range_of_doubles_are_counted() -> None:
     assert scale is not None
     assert scale.decay is not None
     assert np.isfinite(scale.decay.halvings)
+
+
+def test_a_search_whose_messages_are_dated_by_the_rows_between() -> None:
+    at, scale, events = [10] * 5 + [21, 31, 41, 41, 51, 61, 61, 81], 2.0**32, []
+    for step in at:
+        events.append(
+            Event("overflow", step=step, text=f"Attempted loss scale: {scale:.0f}, reducing to {scale / 2:.0f}")
+        )
+        scale /= 2
+    loss = make_curve(np.ones(100), step=10 * np.arange(1, 101))
+    found = loss_scale(make_signals([loss], events=events))
+    assert found is not None
+    assert found.decay is None
+    late = [replace(event, step=(event.step or 0) + 500) for event in events]
+    decayed = loss_scale(make_signals([loss], events=late))
+    assert decayed is not None
+    assert decayed.decay is not None

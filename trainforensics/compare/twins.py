@@ -26,6 +26,7 @@ FEWEST_TWIN, FEWEST_PART = 64, 5  # common points; those that tell a difference
 BEGUN, VISIBLE = 0.5, 2.0  # noise widths: where the gap counts from, and what it must reach at the end
 GROWS = 1.5  # the gap at the end in that halfway from the parting
 AT_ONCE = 0.2  # of the noise of a difference; the median difference of independent runs is 0.67 of it
+OTHER_LOSS = 0.2  # of the loss: what the first values of one seed and one loss do not differ by
 ROUNDED = 1e-4  # of the loss: what another order of summation changes in its first values
 FEWEST_SETTINGS = 5  # that say what a run was made of
 TOGETHER = 0.1  # share of the common points before the parting
@@ -128,7 +129,7 @@ def _never_together(a: Signals, b: Signals, mine: Floats, theirs: Floats) -> boo
     if any(d.weight != "incidental" for d in compare_settings(a.config, b.config)):
         return False
     apart = np.abs(mine - theirs)[:FEWEST_PART] / np.abs(theirs)[:FEWEST_PART]
-    return bool((apart > ROUNDED).all()) and shared_noise(mine, theirs) > SHARED
+    return bool((apart > ROUNDED).all() and apart.max() < OTHER_LOSS) and shared_noise(mine, theirs) > SHARED
 
 
 def _apart_from_the_start(b: Signals, a: Signals, step: Ints, mine: Floats, theirs: Floats) -> Finding:

@@ -16,11 +16,12 @@ _NOT_CONSOLE = (".json", ".yaml", ".yml", ".toml", ".csv", ".tsv", ".parquet", "
 _TAIL_BYTES = 256 * 1024
 _LONGEST_LINE = 32 << 20
 _SNIFFED_LINES = 40  # at a time
-_ENOUGH_RECORDS = 2
+_ENOUGH_RECORDS, _ENOUGH_SETTINGS = 2, 5
 
 
 def sniff(head: Head) -> float:
-    """Text with records, or at least with events; a program may be printed before them, so the end is looked at too."""
+    """Text with records, or at least events or settings; a program may be printed before them, so the end is looked at
+    too."""
     if head.name.lower().endswith(_NOT_CONSOLE) or b"\x00" in text_head(head.data)[:4096]:
         return 0.0
     records, events = _found(head.path, text_head(head.data))
@@ -43,7 +44,8 @@ def read(source: Source) -> Iterator[Record]:
 
 
 def _found(path: Path, data: bytes) -> tuple[int, int]:
-    """How many records and events a stretch of text holds, as far as it was read until there are enough of records."""
+    """How many records and events a stretch of text holds, as far as it was read until there are enough of records; a
+    table of settings counts as an event."""
     reader = Reader(Source(path, path.name))
     lines = data.decode("utf-8", "replace").split("\n")
     events = 0
@@ -52,7 +54,7 @@ def _found(path: Path, data: bytes) -> tuple[int, int]:
         events += sum(isinstance(record, Event) for record in reader.block(text, at + 1))
         if reader.records >= _ENOUGH_RECORDS:
             break
-    return reader.records, events
+    return reader.records, events + (reader.stated >= _ENOUGH_SETTINGS)
 
 
 def _tail(head: Head) -> bytes:

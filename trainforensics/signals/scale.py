@@ -223,7 +223,8 @@ def _from_messages(signals: Signals, messages: list[tuple[int, float, float]]) -
     starts = rows[moved >= RESET_DOUBLINGS]
     if int(step[0]) <= first + SEARCH_STEPS:
         starts = np.union1d(0, starts)
-    search = _search(where, rows[down], starts, rows_apart=0)
+    row = loss.cadence if loss is not None and len(loss) > 1 else 0  # a message says its step by the row before it
+    search = _search(where, rows[down], starts, rows_apart=0, steps_apart=SEARCH_STEPS + 2 * (row - 1))
     level = np.repeat(np.nan, len(moved))
     level[down] = before
     decay = _decay(where, np.array(last_row), moved, search, level, last, floor_hits)
@@ -231,14 +232,16 @@ def _from_messages(signals: Signals, messages: list[tuple[int, float, float]]) -
     return LossScale("overflow messages", step, after, step, until, True, decay)
 
 
-def _search(step: Ints, reduced: Ints, lives: Ints, rows_apart: int = SEARCH_ROWS) -> Bools:
+def _search(
+    step: Ints, reduced: Ints, lives: Ints, rows_apart: int = SEARCH_ROWS, steps_apart: int = SEARCH_STEPS
+) -> Bools:
     """Which reductions (indices of rows) belong to a search at the start of a life, unbroken from its first rows on."""
     found = np.zeros(len(reduced), dtype=bool)
     for life in lives:
         last_row, last_step = int(life), int(step[life])
         for i in range(int(np.searchsorted(reduced, life)), len(reduced)):
             row = int(reduced[i])
-            if row - last_row > rows_apart and int(step[row]) - last_step > SEARCH_STEPS:
+            if row - last_row > rows_apart and int(step[row]) - last_step > steps_apart:
                 break
             found[i], last_row, last_step = True, row, int(step[row])
     return found

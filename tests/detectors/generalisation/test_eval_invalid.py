@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from factories import make_curve, make_signals
@@ -215,3 +217,12 @@ def test_a_lone_other_value_among_many_evaluations_changes_nothing(others: int, 
     found = findings(make_signals([evaluation(value, "val_metric", name="val/acc"), falls]))
     assert bool(found) is told
     assert not found or f"{N - others} of {N} evaluations" in found[0].summary
+
+
+@pytest.mark.parametrize(("lost", "told"), [([3, 7, 12], False), ([12, 13, 14, 15, 16, 17, 18, 19], True)])
+def test_a_class_that_is_absent_now_and_then_is_none(lost: list[int], told: bool) -> None:
+    scores = [0.6 + 0.01 * RNG.standard_normal(N) for _ in range(2)]
+    scores[1][lost] = np.nan
+    parts = [evaluation(value, "val_metric", name=f"Pseudo dice/{i}", domain=str(i)) for i, value in enumerate(scores)]
+    curves = [parts[0], replace(parts[1], series=replace(parts[1].series, id=7)), training()]
+    assert bool(findings(make_signals(curves))) is told

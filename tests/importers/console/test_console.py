@@ -10,7 +10,7 @@ import pytest
 from reading import Read, read
 
 from trainforensics.importers import console
-from trainforensics.importers.base import read_head
+from trainforensics.importers.base import Config, Source, read_head
 
 
 def read_text(tmp_path: Path, text: str, name: str = "train.log") -> Read:
@@ -233,3 +233,13 @@ def test_what_nanogpt_says_of_its_tokens_is_a_setting(tmp_path: Path) -> None:
     rows = "".join(f"iter {i}: loss {4 - i / 100:.4f}, time 30.00ms, mfu 1.00%\n" for i in range(0, 100, 10))
     result = read_text(tmp_path, head + rows)
     assert result.config == {"tokens_per_iteration": 12288, "vocab_size": 65}
+
+
+def test_a_text_of_settings_alone_is_read_for_them(tmp_path: Path) -> None:
+    lines = ["[2023-11-15 20:11:02,114] [INFO] launching", "Seq2SeqTrainingArguments("]
+    lines += ["bf16=True,", "learning_rate=0.0001,", "logging_steps=10,", "lr_scheduler_type=SchedulerType.COSINE,"]
+    path = tmp_path / "run.log"
+    path.write_text("\n".join([*lines, "max_steps=3000,", "warmup_steps=0,", ")"]))
+    assert console.sniff(read_head(path)) > 0.05
+    stated = [record.values for record in console.read(Source(path, path.name)) if isinstance(record, Config)]
+    assert stated[0]["lr_scheduler_type"] == "SchedulerType.COSINE"

@@ -98,7 +98,7 @@ LOGS: dict[str, tuple[str, Series]] = {
     "results under the heading of an evaluation": (
         epochs("\n > EPOCH: {e}/9\n", "\n   --> STEP: {s}/300 -- GLOBAL_STEP: {g}\n     | > loss: {loss}  (4.5)\n",
                "\n > EVALUATION \n\n --> EVAL PERFORMANCE\n     | > avg_loss: {loss} (-0.0123)\n     | > Top1: 50%\n"),
-        {"loss (current)": ROWS, "val/avg_loss (current)": ENDS, "val/Top1": [(200, 50.0), (500, 50.0)]},
+        {"loss (current)": ROWS, "val/avg_loss": ENDS, "val/Top1": [(200, 50.0), (500, 50.0)]},
     ),
     "results under a heading with its epoch": (
         epochs("", "Epoch[{e}] Iteration[{s}/300] Loss: {loss}, Base Lr: 3.5e-05\n",

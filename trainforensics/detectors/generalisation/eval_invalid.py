@@ -64,6 +64,9 @@ META = Meta(
 )
 
 
+PRESENT = 0.5  # of the evaluations: a class that is there in fewer is told
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Fault:
     """Which evaluations of a curve are invalid (mask), what is wrong with them, and how sure that is."""
@@ -94,7 +97,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
 
 
 def _fault(curve: Curve, train: Curve | None, signals: Signals, params: Params) -> _Fault | None:
-    fault = _not_finite(curve, signals)
+    fault = _not_finite(curve, signals) if not _class_is_absent(curve, signals) else None
     if fault is not None or train is None or curve.series.role != "val_loss" or _of_a_game(signals):
         return fault
     clean = evaluated(usable(curve))
@@ -105,6 +108,18 @@ def _fault(curve: Curve, train: Curve | None, signals: Signals, params: Params) 
         if fault is not None:
             return fault
     return None
+
+
+def _class_is_absent(curve: Curve, signals: Signals) -> bool:
+    """Whether a score of one class comes and goes while those of others are finite: what was evaluated holds none of
+    it now and then."""
+    if curve.series.role != "val_metric" or curve.series.domain is None or curve.finite.mean() < PRESENT:
+        return False
+    stem = curve.name.rsplit("/", 1)[0]
+    others = [c for c in signals.curves("val_metric") if c.series != curve.series and c.name.startswith(f"{stem}/")]
+    lost = curve.step[~curve.finite]
+    goes = np.count_nonzero(np.diff(curve.finite.astype(np.int8)) == -1)
+    return bool(goes > 1) and any(np.isin(lost, c.step[c.finite]).all() for c in others)
 
 
 def _of_a_game(signals: Signals) -> bool:

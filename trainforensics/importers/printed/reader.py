@@ -106,6 +106,11 @@ class Reader:
         self._learner = Learner(self.source.path, self._known)
         self._progress = Progress(self.clock)
 
+    @property
+    def stated(self) -> int:
+        """How many settings were found."""
+        return len(self._settings)
+
     # --- lines ---------------------------------------------------------------------------------------------------
 
     def block(self, text: str, line: int) -> Iterator[Record]:

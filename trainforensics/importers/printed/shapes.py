@@ -58,6 +58,7 @@ _METRIC = re.compile(
 )
 _WHOLE = re.compile(r"-?\d+(?:\.0*)?(?:e\+\d+)?|\d+(?:\.\d+)?[kKM]|\d\.\d+e\+\d+|\d{1,3}(?:,\d{3})+")
 _MODE = re.compile(r"\((\w+)\)$")
+_AVERAGE = re.compile(r"(?:.*[/ ])?(?:avg|average)_", re.IGNORECASE)  # what stands beside one is its change (Coqui)
 _KERAS = re.compile(r"\s*(?:-\s)?(?:\d+/\d+\s*(?:[\[━]|-\s)|\d+m?s(?: \d+m?s/\w+)?\s+-\s)")
 # What a message of a save says of the checkpoint: that of the best epoch so far, beside the log's own row of it.
 _SAVED = re.compile(
@@ -507,10 +508,11 @@ def _number_groups(shape: Shape, items: Sequence[Item], prefix: Prefix) -> None:
                 shape.piece = group
             case "rank":
                 shape.rank, shape.of_several = group, item.share
-            case "average":
+            case "average" if not _AVERAGE.match(item.name):
                 values.append((group, f"{item.name} (average)"))
             case "value":
-                values.append((group, f"{item.name} (current)" if item.name in averaged else item.name))
+                current = item.name in averaged and not _AVERAGE.match(item.name)
+                values.append((group, f"{item.name} (current)" if current else item.name))
         group += 2 if item.share else 1
     shape.values = tuple(values)
 
