@@ -219,3 +219,10 @@ def test_another_loss_is_no_twin() -> None:
     settings = {"seed": 7, "lr": 1e-3, "model": "m", "data": "d", "batch_size": 8}
     pair = [run(n, k * FALL + noise(i), config=settings) for i, (n, k) in enumerate((("a", 1.0), ("b", 1.5)))]
     assert "nondeterminism" not in dict(kinds(found(*pair))).values()
+
+
+def test_folds_are_no_twins() -> None:
+    settings = {"seed": 7, "lr": 1e-3, "model": "m", "data": "d", "batch_size": 8}
+    one, other = FALL + noise(1), FALL + noise(2)
+    for names, expected in ((("fold-0", "fold-1"), []), (("fold-0/a", "fold-0/b"), [("fold-0/b", "nondeterminism")])):
+        assert kinds(found(*(run(n, x, config=settings) for n, x in zip(names, (one, other), strict=True)))) == expected

@@ -295,3 +295,8 @@ def test_a_series_downloaded_from_tensorboard_is_called_as_the_file_says(
     assert set(found.series) == {series}
     assert found.series[series].number_steps == [10 * i for i in range(9)]
     assert found.series[series].wall is not None
+
+
+def test_a_cell_of_any_length_is_no_error(tmp_path: Path) -> None:
+    (skipped,) = discover([write(tmp_path / "notes.txt", "name " + "x" * 300_000 + "\nnote, y\n")]).skipped
+    assert "text" in skipped.reason

@@ -10,16 +10,16 @@ N = 1200
 FALL = 2 + 2 * np.exp(-np.arange(N) / 150)
 
 
-def sorted_data(points: int, leap: float, seed: int = 0) -> Floats:
-    """Each block has a level of its own and is learnt a little while it lasts."""
+def sorted_data(points: int, leap: float, seed: int = 0, learnt: float = 0.1) -> Floats:
+    """Each block has a level of its own and is learnt while it lasts."""
     rng = np.random.default_rng(seed)
     level = np.repeat(rng.normal(0, leap, N // points + 1), points)[:N]
-    return np.asarray(FALL + level - 0.02 * (np.arange(N) % points) / points + 0.02 * rng.normal(size=N))
+    return np.asarray(FALL + level - learnt * (np.arange(N) % points) / points + 0.02 * rng.normal(size=N))
 
 
-@pytest.mark.parametrize("points", [5, 12, 40])
-def test_levels_of_their_own_are_blocks(points: int) -> None:
-    found = blocks(sorted_data(points, 0.3))
+@pytest.mark.parametrize(("points", "learnt"), [(5, 0.1), (12, 0.1), (40, 0.0)])
+def test_levels_of_their_own_are_blocks(points: int, learnt: float) -> None:
+    found = blocks(sorted_data(points, 0.3, learnt=learnt))
     assert found is not None
     assert found.points == points
 
@@ -38,3 +38,8 @@ def test_stairs_and_single_high_points_are_none() -> None:
     single = FALL + 0.5 * (np.arange(N) % 40 == 0) + 0.02 * rng.normal(size=N)
     assert blocks(stairs) is None
     assert blocks(single) is None
+
+
+@pytest.mark.parametrize(("points", "expected"), [(4, False), (8, False), (12, False), (40, True)])
+def test_short_blocks_must_be_learnt_while_they_last(points: int, expected: bool) -> None:
+    assert (blocks(sorted_data(points, 0.3, learnt=0.0)) is not None) == expected

@@ -86,3 +86,10 @@ def test_a_rise_far_noisier_than_its_minimum_begins_where_that_calm_is_left() ->
     rise = sustained_rise(condense(make_curve(value, "val_loss")))
     assert rise is not None
     assert abs(rise.onset - begins) <= 2
+
+
+def test_values_whose_differences_overflow_raise_nothing() -> None:
+    with np.errstate(all="ignore"):
+        for seed in range(3):
+            value = np.where(np.random.default_rng(seed).random(400) < 0.7, 1.7e308, -1.7e308)
+            sustained_rise(condense(make_curve(value, "train_loss")), 8)

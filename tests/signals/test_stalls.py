@@ -11,7 +11,14 @@ from trainforensics.signals.stalls import Stalls, stalls
 STEP = 20 * np.arange(1, 81)
 
 
-def logged(stall: float, every: int = 9, evaluated: bool = False, name: str = "train_time_ms") -> Signals:
+def logged(
+    stall: float,
+    every: int = 9,
+    evaluated: bool = False,
+    name: str = "train_time_ms",
+    longer: bool = False,
+    **config: int,
+) -> Signals:
     """Rows 20 steps of 15 ms apart, and `stall` ms more in every few of them."""
     took = 300.0 + stall * (np.arange(80) % every == every - 1) + np.random.default_rng(0).random(80)
     curves = [
@@ -20,7 +27,9 @@ def logged(stall: float, every: int = 9, evaluated: bool = False, name: str = "t
     ]
     if evaluated:
         curves.append(make_curve(np.ones(80 // every), "val_loss", step=STEP[every - 1 :: every], series_id=2))
-    return make_signals(curves)
+    if longer:
+        curves.append(make_curve(64 * took, "seq_len", step=STEP, series_id=3))
+    return make_signals(curves, config=config)
 
 
 def found(signals: Signals) -> Stalls | None:
@@ -37,8 +46,15 @@ def test_a_third_of_the_time_is_lost_in_stalls() -> None:
 
 @pytest.mark.parametrize(
     "signals",
-    [logged(500.0), logged(4000.0, every=3), logged(4000.0, evaluated=True), logged(4000.0, name="elapsed")],
-    ids=["little", "half of the rows", "evaluations", "wall clock"],
+    [
+        logged(500.0),
+        logged(4000.0, every=3),
+        logged(4000.0, evaluated=True),
+        logged(4000.0, name="elapsed"),
+        logged(4000.0, longer=True),
+        logged(4000.0, accumulate_grad_batches=180),
+    ],
+    ids=["little", "half of the rows", "evaluations", "wall clock", "longer samples", "updates"],
 )
 def test_what_is_little_usual_or_explained_is_none(signals: Signals) -> None:
     assert found(signals) is None

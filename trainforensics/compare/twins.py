@@ -35,6 +35,7 @@ _MACHINE = re.compile(
     r"|world_size|n?gpus?|nodes?|devices?|parallel|hardware|cuda|driver|nccl|backend",
     re.IGNORECASE,
 )
+_PART = re.compile(r"(?<![a-z])(fold|split|shard|part|cv|seed|phase|stage|task|client)[-_= ]?(\d+)", re.IGNORECASE)
 _SET = frozenset({"learning_rate", "weight_decay", "momentum", "beta2", "batch_size", "gradient_accumulation"})
 _UNRELATED = frozenset({"monitoring", "cluster"})  # families whose alarms leave the loss as it is
 
@@ -121,12 +122,15 @@ def _drifted(b: Signals, a: Signals, step: Ints, mine: Floats, theirs: Floats, a
 
 def _never_together(a: Signals, b: Signals, mine: Floats, theirs: Floats) -> bool:
     """Whether runs of the same settings and seed differ in their first values already by more than the order of
-    summation changes, and share no more of their noise later."""
+    summation changes, and share no more of their noise later; unless their names say that they are other parts of one
+    experiment."""
     settings = [dict(flat(run.config)) for run in (a, b)]
     seeds = [setting(run.config, SYNONYMS["seed"]) for run in (a, b)]
     if min(map(len, settings)) < FEWEST_SETTINGS or seeds[0] is None or seeds[0] != seeds[1]:
         return False
     if any(d.weight != "incidental" for d in compare_settings(a.config, b.config)):
+        return False
+    if _PART.findall(a.run) != _PART.findall(b.run):
         return False
     apart = np.abs(mine - theirs)[:FEWEST_PART] / np.abs(theirs)[:FEWEST_PART]
     return bool((apart > ROUNDED).all() and apart.max() < OTHER_LOSS) and shared_noise(mine, theirs) > SHARED

@@ -5,6 +5,7 @@ An importer never raises on a bad record: it counts, skips, resynchronises and s
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 from collections.abc import Iterator, Mapping
@@ -26,6 +27,7 @@ HEAD_BYTES = 64 * 1024
 # Codes of the store's `state` column: why a point has no ordinary number.
 VALUE, NULL, EMPTY, STRING = 0, 1, 2, 3
 NO_TIME = np.iinfo(np.int64).min  # a wall time that was not logged
+csv.field_size_limit(2**31 - 1)  # a cell of any length: else one long line would raise
 NAIVE_TIME = "naive-time"  # kind of the warning by which an importer says that wall times state no zone
 DAMAGE = frozenset({"corrupt", "damaged-file", "damaged-archive", "importer-error"})  # warnings: something is not read
 STATES = ("value", "null", "empty", "string")

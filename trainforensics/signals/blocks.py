@@ -20,6 +20,7 @@ BESIDE = 0.5  # of a usual leap: the usual move at every other place
 SURE, MOST = 4.75, 2 / 3  # standard errors of the share of leaps beyond a usual move (chance 1e-6); it in each half
 LEAP = 0.05  # of the level
 UP = 0.3  # share of the leaps that lead up; stairs of epochs only fall
+LONG, LEARNT = 16, 0.2  # points of a block that is no batch used again or task in turn; of a leap, that is learnt in it
 START = 8  # part of the log in which the first descent hides all
 
 
@@ -54,8 +55,17 @@ def blocks(values: Floats) -> Blocks | None:
     sure = 2 * (larger.mean() - 0.5) * np.sqrt(len(larger)) >= SURE
     if not sure or min(half.mean() for half in np.array_split(larger, 2)) < MOST or np.mean(leaps > 0) < UP:
         return None
+    if lag < LONG and not _learnt(moves[phase:], lag, leap):
+        return None
     first = (len(values) // START + 1 + phase) % lag
     return Blocks(lag, len(leaps), leap, float(np.median(np.delete(usual, phase))), first or lag)
+
+
+def _learnt(moves: Floats, lag: int, leap: float) -> bool:
+    """Whether the loss falls within its blocks, in each half of the log. `moves` begins with a leap. Batches that are
+    used several times, and tasks or lengths that take turns, have levels of their own as well but forget nothing."""
+    within = moves[: len(moves) // lag * lag].reshape(-1, lag)[:, 1:].sum(axis=1)
+    return all(float(np.median(half)) <= -LEARNT * leap for half in np.array_split(within, 2))
 
 
 def _lag(size: Floats) -> int | None:

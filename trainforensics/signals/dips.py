@@ -26,8 +26,8 @@ class Dip:
 
 def dips(value: Floats) -> tuple[Dip, ...]:
     """Stretches of a positive loss that lie below half of the level before them, from one point to the next and back;
-    none where single points do so as well."""
-    if len(value) < 4 * WINDOW or value.min() <= 0:
+    none where single points do so as well, or most only repeat the one before, which hides the noise."""
+    if len(value) < 4 * WINDOW or value.min() <= 0 or np.median(np.abs(np.diff(value))) == 0:
         return ()
     ground = level(value)
     low = value < LOW * ground.left
@@ -45,12 +45,24 @@ def dips(value: Floats) -> tuple[Dip, ...]:
 
 def _dip(value: Floats, first: int, before: float, sigma: float) -> Dip | None:
     """The dip that begins at a point, if its borders are sharp and the level before is met again behind it."""
-    back = np.flatnonzero(value[first:] >= LOW * before)
-    if not len(back) or value[first - 1] < BACK * before:
+    if value[first - 1] < BACK * before or value[first : first + FEWEST].max() >= LOW * before:
         return None
-    last = first + int(back[0]) - 1
+    last = _last_below(value, first, LOW * before)
+    if last == len(value) - 1:
+        return None
     after = value[last + 1 : last + 1 + WINDOW]
     sharp = value[last + 1] >= BACK * before and len(after) >= FEWEST and float(np.median(after)) >= BACK * before
     long = FEWEST <= last + 1 - first <= LONGEST * len(value)
     deep = before - float(value[first : last + 1].max()) >= OUT_OF_NOISE * sigma
     return Dip(first, last, before) if sharp and long and deep else None
+
+
+def _last_below(value: Floats, first: int, bar: float) -> int:
+    """Index of the last point of the stretch below a bar that begins at `first`, in time of its length."""
+    start, width = first, WINDOW
+    while start < len(value):
+        back = np.flatnonzero(value[start : start + width] >= bar)
+        if len(back):
+            return start + int(back[0]) - 1
+        start, width = start + width, 2 * width
+    return len(value) - 1

@@ -66,9 +66,11 @@ def frozen_metric(signals: Signals, train: Curve) -> FrozenMetric | None:
 
 
 def _held(curve: Curve) -> Curve:
-    """The evaluations that came out as most of them did."""
+    """The evaluations that came out as most of them did; the first alone where others lie at an end, since the model
+    moved the metric there."""
     seen, times = np.unique(curve.value, return_counts=True)
-    return curve.take(curve.value == seen[times.argmax()])
+    usual = curve.value == seen[times.argmax()]
+    return curve.take(usual if usual[0] and usual[-1] else np.zeros(1, dtype=np.int64))
 
 
 def finds_nothing(signals: Signals, least: int) -> tuple[Curve, str] | None:

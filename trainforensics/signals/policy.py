@@ -167,6 +167,8 @@ def lapse(signals: Signals, share: float) -> tuple[Move, int] | None:
         below = np.maximum.accumulate(moving_median(value, FEWEST_LAPSE)) - value
         for first, last in zip(*stretches(below > noise), strict=True):
             depth = float(below[first : last + 1].max())
+            if not np.isfinite(depth):
+                continue
             back = first + int(np.flatnonzero(below[first : last + 1] > (1 - ALL) * depth)[-1]) + 1
             others = float(np.delete(below, slice(first, last + 1)).max())
             if first < least or back - first < least or back == n or depth < ALONE * others:

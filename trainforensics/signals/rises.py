@@ -189,7 +189,7 @@ def _rise_onset(curve: Condensed, best: int, last: int) -> int:
     curve has left its lowest level for good."""
     low = float(curve.smooth[best])
     bar = low + max(BEGUN * curve.noise, UP * scale_of(curve.value))
-    up = best + 1 + int(np.flatnonzero(curve.value[best : last + 1] < bar)[-1])
+    up = best + 1 + int(np.flatnonzero(curve.value[best : last + 1] < bar).max(initial=0))
     if up <= last and curve.value[up] - curve.value[up - 1] >= DONE * (float(curve.value[last]) - low):
         return up
     return min(_ramp_onset(curve, best, last), up, _left_calm(curve, best, last))
@@ -219,7 +219,7 @@ def _ramp_onset(curve: Condensed, best: int, last: int) -> int:
     start, stop, even = ramp(value)
     low = float(np.quantile(value[: start + 1], LOW))
     inside = np.flatnonzero(value <= low + 2 * curve.noise)
-    out = min(best + int(inside[-1]) + 1, last)
+    out = min(best + int(inside.max(initial=0)) + 1, last)
     if not even or stop - start <= AT_ONCE * len(value):
         return out if value[start] > low + BEGUN * curve.noise else best + start + 1
     step, risen = curve.step[out : last + 1].astype(np.float64), curve.smooth[out : last + 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,11 +11,13 @@ from trainforensics.signals.curve import Bools, Ints
 from trainforensics.signals.evaluations import validation_curves
 from trainforensics.signals.pace import Pace
 from trainforensics.signals.run import Signals
+from trainforensics.signals.task import stated
 
 LONG, SELDOM = 3.0, 0.25  # times the usual time per step; share of the points that may be as long
 LOST, FEWEST = 0.3, 3  # of all the time of training; places
 START = 5  # points of compilation and caches
 EXPLAINED = 0.5  # of the long ones that hold an evaluation or a save, against that of the others
+_ACCUMULATION = re.compile(r"accum|update_freq")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,10 +36,11 @@ def stalls(signals: Signals, pace: Pace) -> Stalls | None:
     saves explain them."""
     if not pace.of_training or len(pace.logged) <= START:
         return None
-    curve = pace.logged.take(np.arange(len(pace.logged)) >= START)
+    since = np.arange(len(pace.logged)) >= START
+    curve, worked = pace.logged.take(since), np.exp(pace.curve.value[since])
     steps = np.diff(pace.logged.step)[START - 1 :]
     usual = float(np.median(curve.value))
-    long = curve.value > LONG * usual
+    long = (curve.value > LONG * usual) & (worked > LONG * float(np.median(worked)))
     first = np.flatnonzero(long & ~np.append(False, long[:-1]))
     whole, lost = float(curve.value @ steps), float((curve.value - usual)[long] @ steps[long])
     if long.mean() > SELDOM or len(first) < FEWEST or lost < LOST * whole:
@@ -44,7 +48,14 @@ def stalls(signals: Signals, pace: Pace) -> Stalls | None:
     halves = first < len(long) // 2
     if halves.all() or not halves.any() or _explained(signals, curve.step, steps, long):
         return None
+    if float(np.median(np.diff(curve.step[first]))) in _accumulated(signals):
+        return None
     return Stalls(curve.step[first], usual, float(np.median(curve.value[long])), lost / whole)
+
+
+def _accumulated(signals: Signals) -> set[int]:
+    """How many batches make an update by the settings: in a log of batches, the one that updates takes longer."""
+    return {value for key, value in stated(signals) if _ACCUMULATION.search(key) and isinstance(value, int)}
 
 
 def _explained(signals: Signals, step: Ints, length: Ints, long: Bools) -> bool:

@@ -40,3 +40,9 @@ def test_a_rate_that_runs_away_is_no_warm_up() -> None:
     assert away.ramp > 10
     for shape in (step / 400, np.sin(step / 400 * np.pi / 2), (1 - np.cos(step / 400 * np.pi)) / 2):
         assert around(1e-3 * shape, onset=399).ramp == 1.0
+
+
+def test_a_rate_below_zero_is_none() -> None:
+    incident = make_incident(onset=300)
+    signals = make_signals({"train_loss": np.full(N, 2.5), "learning_rate": np.full(N, -1.0)}, step=np.arange(N))
+    assert rate.around(Case(incident, signals, (incident,))) is None

@@ -225,3 +225,8 @@ def test_a_reward_that_falls_all_along_however_noisy() -> None:
     found = one(judge({"reward": 0.5 - 0.2 * np.linspace(0, 1, 24) + noise}))
     assert found.role == "reward"
     assert isinstance(judge({"reward": 0.5 + noise}), Clear)
+
+
+def test_rewards_whose_differences_overflow_raise_nothing() -> None:
+    with np.errstate(all="ignore"):
+        judge({"reward": np.where(np.random.default_rng(0).random(N) < 0.7, 1.7e308, -1.7e308)})

@@ -226,3 +226,10 @@ def test_a_class_that_is_absent_now_and_then_is_none(lost: list[int], told: bool
     parts = [evaluation(value, "val_metric", name=f"Pseudo dice/{i}", domain=str(i)) for i, value in enumerate(scores)]
     curves = [parts[0], replace(parts[1], series=replace(parts[1].series, id=7)), training()]
     assert bool(findings(make_signals(curves))) is told
+
+
+def test_a_metric_that_learning_moved_and_then_stands_is_a_small_set() -> None:
+    value = np.full(N, 0.9)
+    value[0] = 0.5
+    falls = make_curve(np.linspace(3, 1, EVERY * N), "train_loss")
+    assert not findings(make_signals([evaluation(value, "val_metric", name="val/acc"), falls]))

@@ -154,7 +154,9 @@ def test_a_cycle_that_begins_within_the_log(n: int, points: int) -> None:
 
 def test_blocks_of_data_one_after_another() -> None:
     rng = np.random.default_rng(2)
-    loss = healthy(N, 0) + np.repeat(rng.normal(0, 1.0, N // 10), 10)
+    levels = healthy(N, 0) + np.repeat(rng.normal(0, 1.0, N // 10), 10)
+    assert isinstance(judge(levels), Clear)  # tasks or lengths in turn, of which nothing is forgotten
+    loss = levels - 0.05 * (np.arange(N) % 10)
     found = one(judge(loss))
     assert "every 10 steps" in found.summary
     rate = 1e-3 * (1 - np.arange(N) % 10 / 20)  # a schedule of the same period says why

@@ -71,12 +71,12 @@ def is_zero(case: Case) -> bool:
 
 
 def _around(curve: Curve, onset: int, cadence: int) -> Rate | None:
-    """The learning rate around a step, None without points; `cadence`: steps between two of the training loss."""
-    if not len(curve):
-        return None
+    """The learning rate around a step, None without points or below zero; `cadence`: steps between two of the loss."""
     at = max(0, curve.at(onset))
     so_far = curve.value[: at + 1]
-    peak = float(np.max(so_far))
+    peak = float(np.max(so_far, initial=-1.0))
+    if peak < 0:
+        return None
     reached = int(np.flatnonzero(so_far >= 0.95 * peak)[0])
     foot = _foot(so_far)
     runaway = _steepens(curve.step[: at + 1], so_far, foot)

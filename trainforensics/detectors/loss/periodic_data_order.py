@@ -4,7 +4,7 @@ What it detects:
     Four or more bursts of the training loss whose onsets lie a fixed number of steps apart (some may be missing), too
     regular for chance. A level that goes up and down in the same way in every period; where the log tells how long an
     epoch is, three epochs that do so are enough. Or leaps at a fixed distance, up as well as down, between which the
-    loss keeps its course: classes or shards one after another.
+    loss keeps its course, and in short blocks falls: classes or shards one after another.
 
 Why it matters:
     Optimisation has no clock; data order has. Something in the order recurs: a source that was not shuffled in, the
