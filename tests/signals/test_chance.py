@@ -138,10 +138,13 @@ def test_a_loss_that_passes_ln_2_on_its_way_is_none_of_equals() -> None:
     assert ignorance(signals, signals.curves("train_loss")[0], 0.02) is None
 
 
-@pytest.mark.parametrize(("level", "gain", "told"), [(0.066, 0.0002, True), (0.066, 0.01, False), (0.4, 0.0002, False)])
-def test_an_accuracy_that_stays_low_however_the_loss_creeps(level: float, gain: float, told: bool) -> None:
+@pytest.mark.parametrize(
+    ("level", "gain", "end", "told"),
+    [(0.066, 0.0002, 9.3, True), (0.066, 0.01, 9.3, False), (0.4, 0.0002, 9.3, False), (0.066, 0.0002, 4.0, False)],
+)
+def test_an_accuracy_that_stays_low_while_the_loss_creeps(level: float, gain: float, end: float, told: bool) -> None:
     curves = [
-        make_curve(np.linspace(11, 9.3, 20), step=np.arange(20)),
+        make_curve(np.linspace(11, end, 20), step=np.arange(20)),
         make_curve(
             level + np.linspace(0, gain, 20), "val_metric", name="val/token_acc", step=np.arange(20), series_id=1
         ),

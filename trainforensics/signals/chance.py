@@ -36,6 +36,7 @@ UNSEEN = 0.002  # of the level, by which a loss without noise may creep and stil
 AT_ONCE = 1 / 3  # of the log, within which the loss must have come to rest
 ALL_WRONG, NONE_RIGHT = 0.1, 1e-3  # of the samples right, at most; beside another task that is easier to guess
 GROWN = 1.5  # times as many right: what has begun to be learnt doubles within a third of the log
+CREPT = 0.75  # of the loss, at least, that is left where only the sizes of classes were learnt
 ALIKE_SCORES = 0.01  # of a score: what is learnt moves it by more
 FEW_SCORES, FEW_EVALUATIONS = 5, 8
 MOST_CLASSES, NEAR_CHANCE = 10, 0.02  # classes whose logarithms lie apart by more than this share
@@ -66,7 +67,7 @@ def ignorance(signals: Signals, loss: Curve, near: float) -> Ignorance | None:
         return guessing(chance)
     if (never := _never_moved(signals, loss)) is not None:
         return never
-    if (alike := _all_alike(signals, loss) or _answers_without_learning(signals)) is not None:
+    if (alike := _all_alike(signals, loss) or _answers_without_learning(signals, loss)) is not None:
         return alike
     if (guessed := _evaluated_as_guessing(signals)) is not None:
         return guessed
@@ -182,9 +183,12 @@ def _all_alike(signals: Signals, loss: Curve) -> Ignorance | None:
     return None
 
 
-def _answers_without_learning(signals: Signals) -> Ignorance | None:
-    """Accuracies of evaluation, none of them more than a tenth, that end within a few thousandths of where they began:
-    one answer for all, however the loss may creep."""
+def _answers_without_learning(signals: Signals, loss: Curve) -> Ignorance | None:
+    """Accuracies of evaluation, none of them more than a tenth, that never move by more than a hundredth of themselves:
+    one answer for all, while the loss creeps down by a quarter at most."""
+    third = max(len(loss) // 3, 1)
+    if float(np.median(loss.value[-third:])) < CREPT * float(np.median(loss.value[:third])):
+        return None
     scores = [c for c in map(usable, signals.curves("val_metric")) if _SCORE.search(c.name.lower())]
     scores = [c for c in scores if len(c) >= FEW_EVALUATIONS and c.value.min() >= 0]
     told = [c for c in scores if c.value.any()]

@@ -79,9 +79,9 @@ def step_of(event: Event) -> int | None:
     """The step that a message about a checkpoint names, unless that counts something else (epochs, files) than where it
     was printed."""
     line = line_of(event)
+    if (of_file := _OF_A_GAME.search(line)) is not None:
+        return int(of_file[1])
     step = _named(line)
-    if _OF_A_GAME.search(line):
-        return step
     if step is None or event.step is None:
         return event.step if step is None else step
     return step if abs(step - event.step) <= max(NEAR_STEPS, NEAR * event.step) else event.step

@@ -51,6 +51,7 @@ from trainforensics.signals.task import adversarial
 
 MIN_POINTS, FEW_POINTS = 30, 10  # of weights at rest or a timid rate; of a rate of zero, or a whole run at chance
 FEW_EPOCHS = 4  # points of a run that scores tell about
+CREEPS = 0.05  # of the level: what an eye sees move, though it tells of no learning
 ZERO_RATE, NEAR_TOP = 1e-3, 0.3  # of the highest learning rate
 UNSEEN = 0.25  # widths of the point-to-point noise: a fall that no eye sees
 
@@ -156,6 +157,8 @@ def _raised(rate: Curve) -> bool:
 def _finding(loss: Curve, start: int, reason: str, expected: float) -> Finding:
     onset = int(loss.step[start])
     level = float(np.median(loss.value[start:]))
+    first, last = (float(np.median(part)) for part in np.array_split(loss.value[start:], 3)[::2])
+    course = f"stays at {level:.4g}" if abs(last - first) <= CREEPS * abs(level) else f"creeps to {last:.4g}"
     return Finding(
         kind="plateau",
         series=loss.name,
@@ -163,7 +166,7 @@ def _finding(loss: Curve, start: int, reason: str, expected: float) -> Finding:
         onset_step=onset,
         onset_interval=(int(loss.step[max(start - 1, 0)]), onset),
         confidence=0.8,
-        summary=f"{loss.name} stays at {level:.4g} from step {onset} to {int(loss.step[-1])}: {reason}",
+        summary=f"{loss.name} {course} from step {onset} to {int(loss.step[-1])}: {reason}",
         recovery="unrecovered",
         evidence=(Evidence(loss.name, onset, level, expected or None, reason),),
     )
