@@ -300,3 +300,10 @@ def test_never_near_its_best_again_tells_where_training_falls_on_a_little(seed: 
     flat = findings(make_signals([epochs((course.min() + swings).tolist(), "val_loss"), train]))
     assert told == ["medium"]
     assert not [f for f in flat if f.severity == "medium"]
+
+
+def test_no_rise_begins_before_the_best_evaluation() -> None:
+    value = np.array([2.83, 2.62, 2.57, 2.59, 2.53, 2.57, 2.67, 2.46, 2.64, 2.67, 2.64, 2.70, 2.89, 2.95, 2.99, 3.02])
+    value = np.append(value, [3.17, 3.18, 3.31, 3.33, 3.40, 3.47])
+    (found,) = findings(make_signals([validation(value), training(len(value))]))
+    assert found.onset_step == 9 * EVERY

@@ -137,6 +137,17 @@ def test_a_few_evaluations_tell_no_large_ratio_from_a_gap() -> None:
     assert not findings(make_signals([make_curve(loss()), validation]))
 
 
+def test_a_few_evaluations_tell_a_scale_where_both_fall_tenfold() -> None:
+    rows, level = np.arange(100, 700, 100), np.array([15.4, 2.4, 0.35, 0.32, 0.31, 0.304])
+    validation = make_curve(level, "val_loss", step=rows, series_id=1)
+    behind = np.array([1.1, 4.0, 1.7, 1.01, 1.0, 0.98])  # training is the mean of the stretch before
+    (found,) = findings(make_signals([make_curve(16.9 * level * behind, step=rows), validation]))
+    assert found.onset_step == 100
+    assert not findings(make_signals([make_curve(16.9 + level * behind, step=rows), validation]))
+    settled = make_curve(level[3:].repeat(2), "val_loss", step=rows, series_id=1)
+    assert not findings(make_signals([make_curve(16.9 * level[3:].repeat(2), step=rows), settled]))
+
+
 def test_a_step_that_evaluation_follows_is_the_models() -> None:
     rng = np.random.default_rng(11)
     loss = (3 + np.exp(-np.arange(400) / 80)) * np.exp(0.01 * rng.standard_normal(400))

@@ -222,9 +222,9 @@ def _finding(
     best = best_step(curve, points, rise.best)
     first = first_in_order(points, rise)
     onset, last = int(points.step[first]), int(curve.step[-1])
-    if len(points) < FEW:  # each of so few tells: the rise begins after the best of them
-        onset = max(onset, int(curve.step[min(curve.at(best) + 1, len(curve) - 1)]))
     peak = int(points.step[rise.peak])
+    # no rise begins before the best evaluation, the one that a reader goes back to
+    onset = max(onset, _after_best(points, rise.peak))
     top = float(points.smooth[rise.peak])
     undone = (top - rise.level) / (top - rise.low) if top > rise.low else 0.0
     metric = _worsening_metric(signals, curve, points, rise)
@@ -278,6 +278,11 @@ def _finding(
         evidence=tuple(evidence),
         precursors=_best(curve, best, onset),
     )
+
+
+def _after_best(points: Condensed, peak: int) -> int:
+    """Step of the evaluation after the lowest of those that led to the peak."""
+    return int(points.step[min(int(np.argmin(points.value[: peak + 1])) + 1, len(points) - 1)])
 
 
 def _best(curve: Curve, best: int, onset: int) -> tuple[Precursor, ...]:

@@ -14,6 +14,7 @@ from trainforensics.signals.evaluations import validation_curves
 from trainforensics.signals.multiples import Proportion, proportion, same_units, setting_of, whole
 
 KIND = KINDS["scale-mismatch"]
+FEW_ROWS = 20  # rows of training below which levels are known too badly for a whole number
 
 
 def against_validation(signals: Signals, loss: Curve, params: Params) -> Finding | None:
@@ -22,7 +23,7 @@ def against_validation(signals: Signals, loss: Curve, params: Params) -> Finding
     pair = proportion(loss, validation) if validation is not None and same_units(loss, validation) else None
     if validation is None or pair is None:
         return None
-    k = _whole_multiple(pair, params)
+    k = _whole_multiple(pair, params) if len(loss) >= FEW_ROWS else None
     if k is None and not _far_apart(pair, params):
         return None
     larger = max(pair.ratio, 1 / pair.ratio)
@@ -51,7 +52,7 @@ def _far_apart(pair: Proportion, params: Params) -> bool:
     off = abs(math.log(pair.first / pair.ratio))
     return (
         params["apart"] <= larger <= params["farthest"]
-        and len(pair.step) >= params["few"]
+        and (len(pair.step) >= params["few"] or pair.fall >= params["tenfold"])
         and pair.spread <= params["wide"]
         and off <= max(3 * pair.spread, params["spread"], params["start"] * pair.fall)
         and pair.fall >= max(params["fallen"], 4 * pair.error)

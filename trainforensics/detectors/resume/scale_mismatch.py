@@ -70,6 +70,7 @@ META = Meta(
         Param("apart", 6.0, "ratio that no gap of generalisation has at the first evaluation already"),
         Param("farthest", 4096.0, "largest such ratio: sums over batches and sequences; beyond it, another measure"),
         Param("few", 8.0, "evaluations that tell it from a gap which opened before the first one"),
+        Param("tenfold", 2.3, "fall of validation, in logarithms, over which any few of them do: no gap falls so far"),
         Param("wide", 0.25, "spread of such a ratio; the training loss of a few batches is known no better"),
         Param("fallen", 0.25, "fall of validation, in logarithms, over which such a ratio must hold"),
         Param("start", 0.1, "of that fall: training goes on falling over the stretch that stands for an evaluation"),
@@ -82,7 +83,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
     """A step within the run first, then the training loss against validation."""
     curve = signals.curve("train_loss")
     loss = usable(curve) if curve is not None else None
-    if loss is None or len(loss) < 20 or loss.value.min() <= 0:
+    if loss is None or not len(loss) or loss.value.min() <= 0:
         return Clear()
     found = [f for step in steps(loss) if (f := _rescaled(signals, loss, step, params)) is not None]
     if not found and (against := against_validation(signals, loss, params)) is not None:
