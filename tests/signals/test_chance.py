@@ -132,6 +132,15 @@ def test_embeddings_that_are_all_the_same(constant: float, margin: float | None,
     assert found is None or 50 < found.start < 120
 
 
+@pytest.mark.parametrize(("margin", "told"), [(0.3, True), (0.4, False), (None, False)])
+def test_a_loss_that_stands_about_a_stated_margin(margin: float | None, told: bool) -> None:
+    t, rng = np.arange(300), np.random.default_rng(4)
+    value = 0.3 * np.exp(0.01 * rng.standard_normal(300)) + 0.3 * np.exp(-t / 20)
+    config = {} if margin is None else {"margin": margin}
+    found = ignorance(signals := make_signals({"train_loss": value}, config=config), signals.curves("train_loss")[0], 0)
+    assert (found is not None and "the same to the model" in found.reason) == told
+
+
 def test_a_loss_that_passes_ln_2_on_its_way_is_none_of_equals() -> None:
     t = np.arange(400)
     signals = make_signals({"train_loss": 0.6 + 0.6 * np.exp(-t / 100)})

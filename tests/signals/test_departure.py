@@ -49,3 +49,11 @@ def test_a_straight_fall_to_nothing_begins_where_it_leaves_its_noise() -> None:
     found = departure(make_curve(np.abs(value), "attention_entropy", step=x), 0.15)
     assert found is not None
     assert 138 <= found.onset <= 155
+
+
+def test_what_leaps_to_nothing_begins_at_its_leap() -> None:
+    rng, at = np.random.default_rng(2), np.arange(200)
+    alive = np.where(at < 150, 0.98, 0.0)
+    norm = np.where(at < 150, 5 + 0.05 * rng.standard_normal(200), 0.0)
+    found = [departure(make_curve(value, "activation_norm"), 0.1) for value in (alive, norm)]
+    assert [departed.onset for departed in found if departed is not None] == [150, 150]

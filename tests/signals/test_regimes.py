@@ -121,3 +121,10 @@ def test_a_late_climb_begins_where_it_bends() -> None:
     at = steady_climb((1 + 2 * np.clip((np.arange(800) - 150) / 650, 0, 1)) * noise)
     assert at is not None
     assert 100 <= at <= 200
+
+
+def test_a_climb_without_a_bend_begins_within_its_noise() -> None:
+    noise = np.exp(0.03 * np.random.default_rng(1).standard_normal(140))
+    at = steady_climb((1 + 0.6 * np.clip((np.arange(140) - 18) / 120, 0, 1)) * noise)
+    assert at is not None
+    assert at <= 36

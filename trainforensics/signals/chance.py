@@ -31,7 +31,8 @@ COMMON_CLASSES = (10, 100, 1000)  # of the usual classification sets, where the 
 AGREE = 0.25  # of 1/k: a measured accuracy against the share of one of k classes
 COUNTING = 8.0  # nats per token: knowing how frequent tokens are gives 6.5-7.7 with vocabularies up to 250,000
 CLIMBING = 1.2  # of the median of its second half: a rate that ends higher is still warming up
-ABOUT, ALIKE, CALMED = 0.02, 0.001, 5.0  # of the constant, and to three digits; times less noise than at first
+ABOUT, AROUND, ALIKE = 0.02, 0.005, 0.001  # of the constant: single values, their median, and to three digits
+CALMED = 5.0  # times less noise than at first
 UNSEEN = 0.002  # of the level, by which a loss without noise may creep and still has come to rest
 AT_ONCE = 1 / 3  # of the log, within which the loss must have come to rest
 ALL_WRONG, NONE_RIGHT = 0.1, 1e-3  # of the samples right, at most; beside another task that is easier to guess
@@ -168,16 +169,20 @@ def _classes(signals: Signals, loss: Curve, near: float) -> float | None:
 
 
 def _all_alike(signals: Signals, loss: Curve) -> Ignorance | None:
-    """A loss of pairs or triplets that came to stand, its noise gone, where embeddings that are all the same put it: at
-    ln 2 or at the margin; two classes whose scores are all the same stand at ln 2 as well."""
+    """A loss of pairs or triplets that came to stand where embeddings that are all the same put it: at a margin that
+    the log states, or, its noise gone, at ln 2, where two classes whose scores are all the same stand as well."""
     value, part = loss.value, len(loss) // 10
-    if len(loss) < MANY_STEPS or robust_sigma(value[-5 * part :]) * CALMED > robust_sigma(np.diff(value[:part])):
+    if len(loss) < MANY_STEPS:
         return None
+    calmed = robust_sigma(value[-5 * part :]) * CALMED <= robust_sigma(np.diff(value[:part]))
     margins = [float(v) for key, v in stated(signals) if "margin" in key and isinstance(v, int | float) and v > 0]
     for constant in (math.log(2), *margins):
         strays = np.abs(value / constant - 1)
-        calm = lasting_start(strays < ALIKE, MOST)
-        if calm is not None and calm <= len(loss) // 2 and strays[0] > ABOUT:
+        calm = lasting_start(strays < ALIKE, MOST) if calmed else None
+        late = strays[len(strays) // 2 :]
+        stands = abs(float(np.median(value[len(value) // 2 :])) / constant - 1) < AROUND
+        at_margin = constant in margins and stands and float(np.quantile(late, MOST)) < ABOUT
+        if strays[0] > ABOUT and ((calm is not None and calm <= len(loss) // 2) or at_margin):
             start = int(np.argmax(strays < ABOUT))
             return Ignorance(start, constant, f"at {constant:.4g} all that it compares is the same to the model")
     return None

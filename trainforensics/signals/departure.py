@@ -15,6 +15,7 @@ from trainforensics.signals.stretches import lasting_start
 MIN_POINTS = 30
 KNEE_POINTS = 400  # points before the crossing in which its beginning is sought
 LEVEL_POINTS, OUTSIDE = 30, 3.0  # points before a knee; widths of their noise
+AT_ONCE, CRUMB = 0.5, 0.05  # of the way to the factor, in logarithms, that a leap makes; of a leap, before it
 NEAR_KNEE, NARROWED = 12, 3  # points before a knee that tell the course it leaves; times the view is narrowed
 
 
@@ -38,9 +39,9 @@ class Departure:
 def departure(curve: Curve, factor: float) -> Departure | None:
     """Where the curve goes beyond `factor` times its early level (below it for a factor under one) and stays there.
 
-    The early level is the median of the first tenth after the start-up (5 %, at least two points). A beginning is found
-    as the break of a line through the logarithms before the crossing; of what falls to nothing, and is steepest at its
-    end in logarithms, no later than where it has left its noise.
+    The early level is the median of the first tenth after the start-up (5 %, at least two points). The beginning of
+    what does not leap is found as the break of a line through the logarithms before the crossing; of what falls to
+    nothing, and is steepest at its end in logarithms, no later than where it has left its noise.
     """
     curve = curve.take(curve.finite & (curve.value >= 0))
     n = len(curve)
@@ -57,9 +58,21 @@ def departure(curve: Curve, factor: float) -> Departure | None:
     after = float(np.median(curve.value[first:]))
     low = max(0, first - KNEE_POINTS)
     way = curve.value[low : first + 1]
+    if _at_once(way, factor):
+        return Departure(curve, first, first, before, after)
     logarithms = np.log(np.maximum(way, max(1e-12, 1e-6 * before)))
     onset = low + (_sharpest_knee(logarithms) if factor > 1 else min(_sharpest_knee(logarithms), _left_noise(way)))
     return Departure(curve, onset, first, before, after)
+
+
+def _at_once(way: Floats, factor: float) -> bool:
+    """Whether the last value is half of the way to the factor and more off the one before it, up to which all are
+    level."""
+    before, moved = way[:-1][-LEVEL_POINTS:], np.log(max(way[-1], 1e-12) / max(way[-2], 1e-12)) / np.log(factor)
+    noise = robust_sigma(np.diff(before)) / np.sqrt(2)
+    usual = np.median(before)
+    near = max(OUTSIDE * noise, CRUMB * abs(way[-1] - usual))
+    return bool(len(before) >= LEVEL_POINTS // 2 and abs(before[-1] - usual) <= near and moved >= AT_ONCE)
 
 
 def _left_noise(way: Floats) -> int:

@@ -26,6 +26,7 @@ MOST_STRETCHES = 3  # more of them come and go: a habit of the run
 CLIMB_POINTS, EIGHTHS_POINTS = 10, 24
 ALL_IN_ORDER = 0.8  # Kendall's coefficient of so few points that eighths of them tell nothing
 IN_ORDER, EACH_GAIN = 6 / 7, 0.2  # share of eighths above the one before; of the mean gain, what each quarter brings
+INSIDE = 2.0  # widths of the noise of a floor
 ELSEWHERE, REACHED = 0.06, 0.5  # of the points elsewhere that may reach so much of a stretch's height
 
 
@@ -133,7 +134,16 @@ def steady_climb(value: Floats) -> int | None:
     floor = np.quantile(value[: n - n % size].reshape(-1, size), 0.25, axis=1)
     bend = knee(floor)
     before, since = (floor[bend] - floor[0]) / max(bend, 1), (floor[-1] - floor[bend]) / max(len(floor) - bend, 1)
-    return bend * size if bend >= 3 and before < since / 2 else 0
+    # a climb without a bend began between the first point and where it has left its noise
+    return size * bend if bend >= 3 and before < since / 2 else size * _first_out(floor) // 2
+
+
+def _first_out(floor: Floats) -> int:
+    """Index of the first value of a climb after which none is back inside the noise around the first ones."""
+    moves = np.diff(floor)
+    noise = robust_sigma(moves - np.median(moves)) / np.sqrt(2)
+    inside = np.flatnonzero(floor[: len(floor) // 4] <= np.median(floor[:3]) + INSIDE * noise)
+    return int(inside[-1]) + 1 if inside[-1] >= 3 else 0
 
 
 def in_every_part(value: Floats) -> bool:

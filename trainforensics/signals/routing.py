@@ -14,6 +14,7 @@ from trainforensics.signals.stretches import lasting_start
 
 MIN_POINTS = 40
 LEAP, CREPT = 0.5, 0.25  # of the way to its last level: at least at once, and at most before
+BEGUN = 0.05  # of the way, within which a share may wander for long and come back
 START_SHARE = 0.05
 LATE_SHARE = 0.1  # of the log: the level that counts as the present one
 SMOOTH_SHARE, SMOOTH_POINTS = 0.025, 8  # tiny batches route unevenly by chance; their average does not
@@ -110,7 +111,8 @@ def concentration(routing: Routing) -> Concentration:
     before = float(np.median(early[: max(late, len(early) // 2)]))
     many = float(np.quantile(effective[start : start + len(early)], 0.9))
     spread = max(robust_sigma(early[: max(late, len(early) // 2)]), routing.noise)
-    onset = _left(routing, before, after, lasting_start(share > before + 3 * spread))
+    level = max(before, routing.fair)  # one that was starved and gets its fair share is on its way to balance
+    onset = _left(routing, level, after, lasting_start(share > level + 3 * spread))
     last = np.median(routing.share[:, -late:], axis=1)
     dead = tuple(s for s, value in zip(routing.experts, last, strict=True) if value < 0.1 * routing.fair)
     return Concentration(routing, onset, before, after, many, few, dead)
@@ -118,8 +120,8 @@ def concentration(routing: Routing) -> Concentration:
 
 def _left(routing: Routing, before: float, after: float, averaged: int | None) -> int:
     """Where the winner's share leaves its level: where it leaps half of the way for good, if it does. An average leaves
-    its level up to half its width too early, so else the first point counts that itself lies outside the noise of
-    single points, if one does so soon."""
+    its level up to half its width too early, and with every drift that ends in itself, so else where single points are
+    beyond it all the way to the middle."""
     if not averaged:
         return 0
     logged = routing.logged[averaged - 1 :]
@@ -127,6 +129,8 @@ def _left(routing: Routing, before: float, after: float, averaged: int | None) -
     low, high = before + CREPT * (after - before), before + LEAP * (after - before)
     if leap > 0 and logged[:leap].max() < low and logged[leap:].min() > high:
         return averaged - 1 + leap
-    near = routing.logged[averaged : averaged + routing.width // 2 + 1]
-    outside = near > before + 3 * routing.noise * np.sqrt(routing.width)
-    return averaged + int(np.argmax(outside))
+    middle = averaged + int(np.argmax(routing.logged[averaged:] > (before + after) / 2))
+    noise = routing.noise * np.sqrt(routing.width)
+    begun = max(3 * noise, BEGUN * (after - before))
+    inside = np.flatnonzero(routing.logged[averaged:middle] <= before + begun)
+    return averaged + int(inside[-1]) + 1 if len(inside) else averaged

@@ -287,14 +287,15 @@ def _rest(rate: Floats, at: int, value: float) -> int:
 
 
 def _climb(rate: Floats, warm: int) -> tuple[ScheduleFault, ...]:
-    """From where the rate leaves its warmed-up level until it is back, if it exceeds that level by half."""
+    """From where the rate begins to grow out of its warmed-up level until it is back, if it exceeds that by half."""
     peak = float(rate[: warm + 1].max())
     above = rate[warm + 1 :] > RISE * peak
     if not above.any() or peak <= 0:
         return ()
     first = warm + 1 + int(np.argmax(above))
     below = np.flatnonzero(rate[:first] <= peak * (1 + 1e-6))
-    onset = int(below[-1]) + 1
+    falling = np.flatnonzero(np.diff(rate[: int(below[-1]) + 1]) <= 0)
+    onset = max(int(falling[-1]) + 2 if len(falling) else 0, warm + 1)
     back = np.flatnonzero(rate[first:] <= peak * (1 + 1e-6))
     end = first + int(back[0]) - 1 if len(back) else len(rate) - 1
     return (ScheduleFault("climb", onset, end, float(rate[onset - 1]), float(rate[first : end + 1].max())),)

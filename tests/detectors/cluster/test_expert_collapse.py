@@ -136,3 +136,9 @@ def test_an_entropy_that_is_gone_counts_beside_shares_that_narrow(narrows: bool)
         assert one(outcome).onset_step == pytest.approx(195, abs=15)
     else:
         assert isinstance(outcome, Clear)
+
+
+def test_a_collapse_begins_where_the_share_leaves_for_the_top_not_where_it_wanders() -> None:
+    logit = np.zeros((8, N))
+    logit[1] = np.interp(np.arange(N), [0, 80, 130, 300, 330], [-3.0, -3.0, 0.3, 0.3, 6.0])  # starved at first
+    assert 300 <= (one(judge(shares(logit))).onset_step or 0) <= 312

@@ -430,3 +430,12 @@ def test_a_setting_that_grows_explains_longer_steps(name: str) -> None:
     assert isinstance(outcome, Fired)
     assert alarms(outcome) == []
     assert f"while {name} changes" in outcome.findings[0].summary
+
+
+def test_the_shortest_answer_of_a_batch_explains_no_slope() -> None:
+    pace, rng = 300 / np.linspace(1, 1.6, N) * noise(), np.random.default_rng(3)
+    for name, told in (("response_length/min", "medium"), ("response_length/mean", "low")):
+        length = make_curve(np.linspace(100, 170, N) * np.exp(0.02 * rng.standard_normal(N)), None, name=name)
+        outcome = judge(make_signals([make_curve(pace, "tokens_per_sec"), length]))
+        assert isinstance(outcome, Fired)
+        assert (outcome.findings[0].severity or "medium") == told

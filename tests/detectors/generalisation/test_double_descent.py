@@ -109,3 +109,11 @@ def test_a_score_that_is_all_but_lost_is_no_second_descent() -> None:
     train = make_curve(1 + np.exp(-np.linspace(0, 4, 1200)), "train_loss")
     params = {p.name: p.default for p in double_descent.META.params}
     assert not isinstance(double_descent.detect(make_signals([scored, train]), params), Fired)
+
+
+def test_a_noisy_hump_is_told_beside_a_training_set_that_is_learnt_by_heart() -> None:
+    n = 60
+    noisy = make_curve(hump(n, 0.15, 0.01, noise=0.04), "val_loss")
+    by_heart = make_curve(np.exp(-np.linspace(0, 4, n)), "train_loss")
+    learning = make_curve(np.linspace(1.1, 1.0, n), "train_loss")
+    assert [len(findings(make_signals([noisy, train]))) for train in (by_heart, learning)] == [1, 0]

@@ -233,3 +233,10 @@ def test_a_metric_that_learning_moved_and_then_stands_is_a_small_set() -> None:
     value[0] = 0.5
     falls = make_curve(np.linspace(3, 1, EVERY * N), "train_loss")
     assert not findings(make_signals([evaluation(value, "val_metric", name="val/acc"), falls]))
+
+
+def test_a_part_that_is_nothing_in_training_as_well_is_none() -> None:
+    none = evaluation(np.zeros(N), domain="cls", name="val/cls_loss")
+    own = [make_curve(v, "train_loss", name="train/cls_loss", domain="cls") for v in (np.zeros(100), np.ones(100))]
+    told = [len(findings(make_signals([evaluation(falling()), none, training(), part]))) for part in own]
+    assert told == [0, 1]

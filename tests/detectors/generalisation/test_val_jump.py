@@ -261,3 +261,11 @@ def test_a_step_of_both_losses_while_no_score_moves_is_another_measure(gain: flo
     iou[39:] += gain
     curves = [validation(value), score(iou, "val/iou"), make_curve(train, "train_loss")]
     assert [f.onset_step for f in findings(make_signals(curves))] == [40 * EVERY] * told
+
+
+def test_what_improves_as_unevenly_as_before_does_not_jump() -> None:
+    after = [3.31, 3.30, 3.36, 3.2, 3.15, 3.12, 3.08]
+    train = make_curve(np.linspace(3.5, 2.7, 12 * EVERY), "train_loss")
+    uneven, even = [6.1, 5.72, 6.46, 5.03, 5.1], [5.9, 5.7, 5.5, 5.3, 5.1]
+    told = [findings(make_signals([validation(np.array(before + after)), train])) for before in (uneven, even)]
+    assert [len(found) for found in told] == [0, 1]

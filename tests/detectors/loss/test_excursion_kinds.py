@@ -199,3 +199,15 @@ def test_in_a_game_only_what_towers_over_all_else_is_told() -> None:
     outcome = judged(game)
     assert isinstance(outcome, Fired)
     assert outcome.findings[0].onset_step == 41
+
+
+def test_bursts_beside_a_reward_are_remarks_unless_the_gradient_bursts_with_them() -> None:
+    values, norm = burst(healthy(900), 400, 3.0), 1 + 0.1 * np.random.default_rng(0).standard_normal(900)
+    params = {p.name: p.default for p in instant_burst.META.params}
+    told = []
+    for high in (norm, np.where(np.arange(900) == 400, 60.0, norm)):
+        signals = make_signals({"train_loss": values, "reward": np.linspace(0, 1, 900), "grad_norm": high})
+        outcome = instant_burst.detect(signals, params)
+        assert isinstance(outcome, Fired)
+        told.append(outcome.findings[0].severity)
+    assert told == ["low", None]

@@ -370,3 +370,9 @@ def test_a_rate_that_leaps_over_decades_follows_no_schedule() -> None:
     assert not findings(rate(cycle), unit="epoch")
     groups = np.ravel(np.outer(np.geomspace(1e-3, 1e-6, 16), [1.0, 0.05]))  # logged in turn
     assert not findings(rate(groups), unit="epoch")
+
+
+def test_a_climb_out_of_a_decay_begins_where_the_rate_turns() -> None:
+    value = COSINE.copy()
+    value[200:] = value[200] * 1.03 ** np.arange(N - 200)
+    assert [f.onset_step for f in findings(rate(value))] == [202]

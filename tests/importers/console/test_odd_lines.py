@@ -209,3 +209,13 @@ def test_a_terminal_s_title_hides_no_lines(tmp_path: Path) -> None:
     rows = [f"{title}step {step} loss 0.5" for step in range(10)]
     text = "\n".join([*rows, "\x1b]" * 300_000, "the end\x07"])
     assert read_text(tmp_path, text).series["loss"].step.tolist() == list(range(10))
+
+
+@pytest.mark.parametrize(
+    "prefix", ["2026-02-25 06:13:20,310 INFO charrnn: ", "charrnn: ", "[INFO] charrnn: ", "INFO train: "]
+)
+def test_a_loggers_name_before_a_count_of_batches(prefix: str, tmp_path: Path) -> None:
+    lines = (f"{prefix}batch {10 * i}/1700 | lr 3.00e-03 | loss {3 / i + 0.5:.4f}\n" for i in range(1, 9))
+    found = read_text(tmp_path, "".join(lines))
+    (loss,) = (series for name, series in found.series.items() if name.endswith("loss"))
+    assert loss.step.tolist() == list(range(10, 90, 10))

@@ -71,6 +71,7 @@ _LENGTH = re.compile(
     r"(^|[/_. ])(lens?|lengths?|n?_?frames|n?_?tokens|n?_?points|nfe|seqlen|resolution|size|window)([-/_. ]|$)",
     re.IGNORECASE,
 )
+_EXTREME = re.compile(r"(^|[/_. ])(min|max)([-/_. ]|$)", re.IGNORECASE)
 _MILLISECONDS = re.compile(r"(^|[^a-z])(ms|msec|millis|milliseconds)([^a-z]|$)")
 _LOSS = re.compile(r"loss", re.IGNORECASE)
 STEADY = 2.0  # times the range of all other points, in logarithms
@@ -220,6 +221,7 @@ def _beside(signals: Signals, onset: int, end: int) -> tuple[Evidence, ...]:
 def _explained(signals: Signals, onset: int, end: int, cadence: int) -> str:
     """What the run was given to do that changed at the same time, at once or along the way."""
     lengths = [c for c in signals.unmapped if _LENGTH.search(c.name) and c.series.rank is None]
+    lengths = [c for c in lengths if not _EXTREME.search(c.name)]  # of a batch: it says nothing of the others
     given = (signals.curve(role) for role in EXPLAINING)
     for curve in (*(c for c in given if c is not None), *lengths):
         near = 5 * max(cadence, curve.cadence)

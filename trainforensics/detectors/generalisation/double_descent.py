@@ -56,6 +56,12 @@ META = Meta(
     uses=("train_loss", "stage", "learning_rate", "momentum", "reward", "epoch"),
     params=(
         Param("z", 8.0, "rise and fall in standard errors; 2 in 1,000 healthy curves that wander reach it (simulated)"),
+        Param("z_memorised", 4.0, "the same where training lost a sixth of its loss up to the peak; as val-divergence"),
+        Param("memorised", 5 / 6, "share of its loss that training keeps then"),
+        Param("large", 0.1, "height of the hump then: small sets repeat within a tenth"),
+        Param(
+            "sure_p", 1e-3, "and the level at which the one side of the hump is beyond doubt, the other at `trend_p`"
+        ),
         Param("trend_p", 0.05, "Mann-Kendall level of rise and fall: 4 evaluations in order can reach it"),
         Param("rise", 0.05, "height of the hump against the level; as for val-divergence"),
         Param(
@@ -84,19 +90,25 @@ def detect(signals: Signals, params: Params) -> Outcome:
         if announced(signals, int(points.step[hump.first]), int(points.step[hump.peak])):
             continue
         fell = float(oriented(curve).value[:FIRST].max()) - hump.low >= params["fell"] * (hump.top - hump.low)
-        if fell and _stands_out(points, hump, params) and _training_improves(train, points, hump):
+        stands_out = _stands_out(points, hump, train, params)
+        if fell and stands_out and _training_improves(train, points, hump):
             return Fired((_finding(curve, points, hump, train),))
     return Clear()
 
 
-def _stands_out(points: Condensed, hump: SecondDescent, params: Params) -> bool:
+def _stands_out(points: Condensed, hump: SecondDescent, train: Curve | None, params: Params) -> bool:
     up, down = points.value[hump.first : hump.peak + 1], points.value[hump.peak : hump.second + 1]
+    trends = (mann_kendall(up), mann_kendall(-down))
+    memorised = (
+        course_between(train, points, hump.first, hump.peak).kept <= params["memorised"]
+        and hump.relative >= params["large"]
+        and min(trends) <= params["sure_p"]
+    )
     return (
-        hump.z >= params["z"]
+        hump.z >= params["z_memorised" if memorised else "z"]
         and hump.relative >= params["rise"]
         and hump.top - hump.end >= params["undone"] * (hump.top - hump.low)
-        and mann_kendall(up) <= params["trend_p"]
-        and mann_kendall(-down) <= params["trend_p"]
+        and max(trends) <= params["trend_p"]
         and _rival(points, hump) < params["rival"] * (hump.top - hump.low)
     )
 

@@ -98,7 +98,9 @@ def detect(signals: Signals, params: Params) -> Outcome:
 
 def _fault(curve: Curve, train: Curve | None, signals: Signals, params: Params) -> _Fault | None:
     fault = _not_finite(curve, signals) if not _class_is_absent(curve, signals) else None
-    if fault is not None or train is None or curve.series.role != "val_loss" or _of_a_game(signals):
+    if fault is not None or train is None or curve.series.role != "val_loss":
+        return fault
+    if _of_a_game(signals) or _is_none_of_training(curve, signals):
         return fault
     clean = evaluated(usable(curve))
     level = _training_level(train, clean)
@@ -120,6 +122,12 @@ def _class_is_absent(curve: Curve, signals: Signals) -> bool:
     lost = curve.step[~curve.finite]
     goes = np.count_nonzero(np.diff(curve.finite.astype(np.int8)) == -1)
     return bool(goes > 1) and any(np.isin(lost, c.step[c.finite]).all() for c in others)
+
+
+def _is_none_of_training(curve: Curve, signals: Signals) -> bool:
+    """Whether a part of the loss that is nothing in training as well is evaluated: a class loss where there is one."""
+    parts = (c for c in signals.curves("train_loss") if c.series.domain == curve.series.domain is not None)
+    return any(not c.value.any() for c in parts)
 
 
 def _of_a_game(signals: Signals) -> bool:

@@ -35,6 +35,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.detectors.generalisation.exported_weights import exported
@@ -78,6 +79,7 @@ META = Meta(
         Param("size", 0.02, "step against the level; smaller ones do not change a decision"),
         Param("z_otherwise", 10.0, "noise widths of a step that training may take as well, where no score moves"),
         Param("begun", 0.25, "of a step for the better: what was learnt before it; else learning begins there"),
+        Param("uneven", 1.5, "times the moves before one for the better: the largest of a few is exceeded by as much"),
         Param("lone", 2.0, "times the next highest evaluation above its neighbours; tails do not leave such gaps"),
         Param("lone_size", 1.5, "height of a lone evaluation against the level; smaller ones may be a noisy set"),
         Param("calm_size", 0.5, "the same where no dip is half as deep; a smaller one changes no decision"),
@@ -163,10 +165,16 @@ def _stands_out(curve: Curve, points: Condensed, jump: Jump, params: Params) -> 
         return False
     worse = jump.after > jump.before if curve.series.role == "val_loss" else not _better(curve, jump)
     learnt = (points.value[jump.at - 1] - points.value[0]) / (jump.after - jump.before)
-    if not worse and learnt < params["begun"]:
-        return False  # where validation begins to learn
+    if not worse and (learnt < params["begun"] or _no_more_than_before(points.value, jump.at, params["uneven"])):
+        return False  # where validation begins to learn, or goes on as unevenly as it did
     least = params["z_large" if worse and jump.relative >= params["large"] else "z_step"]
     return jump.z >= params["z"] or (jump.z >= least and jump.kept_z >= params["z_kept"])
+
+
+def _no_more_than_before(value: NDArray[np.float64], at: int, uneven: float) -> bool:
+    """Whether a move is not `uneven` times the largest of those right before it."""
+    moves = np.abs(np.diff(value[max(0, at - 1 - SIDE) : at + 1]))
+    return bool(moves[-1] < uneven * moves[:-1].max(initial=0.0))
 
 
 def _kept(points: Condensed, jump: Jump) -> bool:

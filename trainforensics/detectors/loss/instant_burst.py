@@ -46,6 +46,7 @@ from trainforensics.model import Clear, Fired, Outcome
 from trainforensics.signals import Signals
 from trainforensics.signals.loss_event import LossEvent
 from trainforensics.signals.losses import loss_events, unjudgeable
+from trainforensics.signals.task import rewarded
 
 BROAD = 4  # points to a median
 MOST_TOLD = 8  # bursts with a row of evidence; the others are like them
@@ -71,8 +72,11 @@ def detect(signals: Signals, params: Params) -> Outcome:
         return Clear()
     highest = max(bursts, key=lambda e: e.excursion.z)
     report = finding(signals, "instant-burst", bursts[0], bursts[0].onset_step, 0.0, _summary(bursts, highest))
+    beside = any("times" in row.text for row in report.evidence[1:2])
     worst: Severity | None = "high" if any(e.excursion.recovery == "unrecovered" for e in bursts) else None
-    corroborated = len(bursts) > 1 or any("times" in row.text for row in report.evidence[1:2])
+    if worst is None and rewarded(signals) and not beside:
+        worst = "low"  # the losses of a policy and of its returns have no calm that a new kind of episode must keep
+    corroborated = len(bursts) > 1 or beside
     return Fired(
         (
             replace(

@@ -100,6 +100,8 @@ _PREFIXES = (
     r"rank[ _=]?\d+[\]:,|]+(?=\s)",
     rf"\[\s{_LEVEL}:(?=\s)",  # Julia
     r"[|:>-]+(?=\s)",
+    # a logger's name
+    rf"(?!(?:{_COUNTED}|train\w*|val\w*|test\w*|eval\w*|dev):)[a-z_]\w*:(?=\s+{_COUNTED}\s*[:=#]?\s*\d)",
 )
 _PREFIX = re.compile(rf"(?:\s*(?:{'|'.join(_PREFIXES)}))+", re.IGNORECASE)
 _RANK = re.compile(
