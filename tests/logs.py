@@ -84,3 +84,8 @@ def imported(store: Path, *paths: Path) -> dict[str, StoredRun]:
     names = import_candidates(discover(paths).candidates, store, {}).runs
     folders = runs_of(store)
     return {name: StoredRun(folders[name]) for name in names}
+
+
+def segments(run: StoredRun) -> list[tuple[int, int, int]]:
+    """Index, first and last step of its process lives."""
+    return [(s.index, s.first_step, s.last_step) for s in run.segments]

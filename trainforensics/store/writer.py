@@ -25,8 +25,12 @@ from trainforensics.importers import indexmap, manifest, runconfig
 from trainforensics.importers.base import DAMAGE, NO_TIME, as_text
 from trainforensics.model import Axis, Checkpoint, Event, Segment, Skipped
 from trainforensics.store import schema
-from trainforensics.store.assembly import Life, Member, Plan, assemble, echoes, wandb_id
-from trainforensics.store.counting import place_rows
+from trainforensics.store.assembly.copies import echoes
+from trainforensics.store.assembly.counting import place_rows
+from trainforensics.store.assembly.lives import Life
+from trainforensics.store.assembly.paths import wandb_id
+from trainforensics.store.assembly.placement import Member
+from trainforensics.store.assembly.plans import Plan, assemble
 from trainforensics.store.staging import Block, Staged, stage
 
 _STAGING = ".staging-"

@@ -11,6 +11,8 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
+from trainforensics.store.assembly.series import Points
+
 _ENOUGH = 20  # common points below which neither noise nor course says anything
 _SURE = 4.0  # standard errors of a correlation: not by chance among the pairs of readings tried
 _APART = 3.0  # standard errors between two levels
@@ -26,7 +28,6 @@ _ENDING = 3  # points without a number that end a curve
 
 _Ints = NDArray[np.int64]
 _Floats = NDArray[np.float64]
-Points = tuple[_Ints, _Floats]
 
 
 @np.errstate(all="ignore")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from trainforensics.store.kinship import are_two_trainings
+from trainforensics.store.assembly.kinship import are_two_trainings
 
 Floats = NDArray[np.float64]
 N = 1000

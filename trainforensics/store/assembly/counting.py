@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainforensics.store.agreement import share_alike
-from trainforensics.store.assembly import main_series, read_points
+from trainforensics.store.assembly.series import Points, first_points, main_series
 from trainforensics.store.staging import Staged
 
 FEWEST = 8  # values in the same order that are no chance
@@ -43,12 +43,16 @@ def _placed(log: Staged, other: Staged) -> Callable[[_Ints], _Ints] | None:
     tag = log.series[main_series({i: s for i, s in enumerate(log.series) if s.n})].name
     if tag not in {series.name for series in other.series if series.n}:
         return None
-    (row, value), (step, known) = read_points(log, tag), read_points(other, tag)
+    (row, value), (step, known) = _points_of(log, tag), _points_of(other, tag)
     at = _begins(value, known)
     if at is None or (np.diff(row) <= 0).any() or (np.diff(step) <= 0).any():
         return None
     n = min(len(value), len(known) - at)
     return lambda rows: _interpolated(rows, row[:n], step[at : at + n])
+
+
+def _points_of(log: Staged, tag: str) -> Points:
+    return first_points(log, next(i for i, series in enumerate(log.series) if series.name == tag and series.n))
 
 
 def _begins(value: _Floats, known: _Floats) -> int | None:

@@ -1,36 +1,21 @@
+"""Which sources of a folder are one run."""
+
 from __future__ import annotations
 
 import itertools
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from pathlib import Path, PurePath
-from types import SimpleNamespace
+from pathlib import Path
 
 import numpy as np
 import pytest
-from logs import Row, imported, rows, write_csv, write_jsonl, write_scalars, write_wandb_run
-from logwriters import write_wandb
+from logs import Row, imported, rows, segments, write_csv, write_jsonl, write_scalars, write_wandb_run
 
 from trainforensics.config import Settings
-from trainforensics.discovery import SourceFile, discover
-from trainforensics.importers.base import Points
-from trainforensics.model import Axis, Segment
+from trainforensics.model import Segment
 from trainforensics.signals.load import judge_series, load
-from trainforensics.store import staging
-from trainforensics.store.assembly import assemble
-from trainforensics.store.reader import StoredRun, runs_of
-from trainforensics.store.writer import import_candidates
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    return tmp_path / "run"
-
-
-def segments(run: object) -> list[tuple[int, int, int]]:
-    return [(s.index, s.first_step, s.last_step) for s in run.segments]  # type: ignore[attr-defined]
 
 
 def test_one_file_is_one_run(run: Path, tmp_path: Path) -> None:
@@ -130,21 +115,6 @@ def test_event_files_of_restarts_and_their_lives(run: Path, tmp_path: Path) -> N
     assert segments(stored["run"]) == [(0, 0, 99), (1, 60, 199)]
 
 
-def test_a_step_that_goes_back_within_a_file_begins_a_life(run: Path, tmp_path: Path) -> None:
-    write_jsonl(run / "metrics.jsonl", [*rows(range(0, 100)), *rows(range(70, 150), seed=1)])
-    stored = imported(tmp_path / "store", run)
-    assert segments(stored["run"]) == [(0, 0, 99), (1, 70, 149)]
-    points = stored["run"].points()[stored["run"].series[0].series.id]
-    assert points.segment.tolist() == [0] * 100 + [1] * 80
-
-
-def test_runs_appended_to_one_file_are_runs_of_their_own(run: Path, tmp_path: Path) -> None:
-    write_jsonl(run / "metrics.jsonl", [*rows(range(1, 101)), *rows(range(1, 201), seed=1)])
-    stored = imported(tmp_path / "store", run)
-    assert list(stored) == ["run/metrics.jsonl#1", "run/metrics.jsonl#2"]
-    assert [next(s for s in r.series if s.series.name == "loss").n for r in stored.values()] == [100, 200]
-
-
 def test_ranks_that_only_their_rows_name(run: Path, tmp_path: Path) -> None:
     for rank, host in enumerate(("left", "right")):
         write_jsonl(run / f"{host}.jsonl", [row | {"rank": rank, "host": host} for row in rows(range(50), seed=rank)])
@@ -183,12 +153,6 @@ def test_ranks_of_trainings_on_other_days_are_not_of_one_run(run: Path, tmp_path
     assert len(imported(tmp_path / "store", run)) == 2
 
 
-def test_lines_of_ranks_mixed_up_are_no_restarts(run: Path, tmp_path: Path) -> None:
-    steps = [step + rank for step in range(0, 400, 10) for rank in (0, 10, 0, 10)]
-    write_jsonl(run / "metrics.jsonl", rows(steps))
-    assert len(imported(tmp_path / "store", run)["run"].segments) == 1
-
-
 def test_a_manifest_serves_every_run_below(run: Path, tmp_path: Path) -> None:
     for name in ("a", "b"):
         write_jsonl(run / name / "metrics.jsonl", rows(range(50)))
@@ -214,34 +178,6 @@ def test_reading_writes_nothing_beside_the_logs(run: Path, tmp_path: Path) -> No
     assert sorted(run.rglob("*")) == before
     assert not list((tmp_path / "store").glob(".*")), "nothing temporary is left in the store"
     shutil.rmtree(run)
-
-
-@pytest.mark.parametrize("block_rows", [1, 7, 64, 10_000])
-def test_lives_are_the_same_however_the_points_are_stored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block_rows: int
-) -> None:
-    monkeypatch.setattr(staging, "BLOCK_ROWS", block_rows)
-    monkeypatch.setattr(staging, "BLOCKS_IN_MEMORY", 2)
-    step = np.array([*range(100), *range(70, 150), *range(20, 160)])
-
-    def read(_: object) -> Iterator[Points]:
-        for part in np.array_split(np.arange(len(step)), 50):
-            yield Points("loss", step[part], 1.0 * part, part, wall_time=1_000_000 * part)
-
-    source = SourceFile(tmp_path / "log", "log", "fake", 1.0)
-    staged = staging.stage(SimpleNamespace(read=read), source, tmp_path, "0", {})  # type: ignore[arg-type]
-    (plan,) = assemble("run", [staged])
-    lives = plan.members[0].unit.lives
-    assert [(life.start, life.first_step, life.last_step) for life in lives] == [
-        (0, 0, 99),
-        (100, 70, 149),
-        (180, 20, 159),
-    ]
-    assert [(life.started, life.ended) for life in lives] == [
-        (0, 99_000_000),
-        (100_000_000, 179_000_000),
-        (180_000_000, 319_000_000),
-    ]
 
 
 def test_wandb_files_of_one_run_id_are_one_run_and_others_runs_of_their_own(run: Path, tmp_path: Path) -> None:
@@ -290,96 +226,6 @@ def test_sub_folders_of_a_writer_are_part_of_the_names_once(run: Path, tmp_path:
     write_jsonl(run / "eval" / "metrics.jsonl", rows(range(0, 50, 10)))
     stored = imported(tmp_path / "store", run)["run"]
     assert {s.series.name for s in stored.series} == {"lr", "Loss_val/Loss", "eval/loss"}
-
-
-def spoken(row: Row) -> str:
-    noise = row["step"] % 7
-    return f"step {row['step']} loss {row['loss']:.3f} grad_norm {1 + noise / 10:.2f}\nsaved checkpoint {row['step']}\n"
-
-
-WANDB_FOLDER = "wandb/offline-run-20250101_000000-aaa111"
-
-
-def test_what_a_wandb_run_printed_is_a_source_of_its_run(run: Path, tmp_path: Path) -> None:
-    write_wandb_run(run / "a", "aaa111", rows(range(100)), printed=spoken)
-    write_wandb_run(run / "b", "bbb222", rows(range(100), seed=1), printed=lambda _: "restarted\n")
-    stored = imported(tmp_path / "store", run)
-    first, second = stored["run/a"], stored["run/b"]
-    assert {(s.path, s.format, s.points) for s in first.sources if s.points} == {
-        ("run-aaa111.wandb", "wandb-offline", 100),
-        ("run-aaa111.wandb#console", "console", 200),
-    }
-    assert first.axis == Axis("_step", "step")
-    assert len([event for event in first.events if event.kind == "checkpoint-saved"]) == 100
-    judged = judge_series(first, Settings())
-    assert {(s.name, s.twin_of) for s in judged.series} == {
-        ("train/loss", None),
-        ("loss", "train/loss (run-aaa111.wandb)"),
-        ("grad_norm", None),
-    }
-    assert [source.points for source in second.sources if "wandb" in source.path] == [100, 0]
-    assert {event.kind for event in second.events} == {"start", "restart"}
-
-
-@pytest.mark.parametrize(("lines", "counts"), [(100, "#console"), (60, "#console"), (300, "output.log")])
-def test_of_the_text_in_the_log_and_beside_it_one_counts(run: Path, tmp_path: Path, lines: int, counts: str) -> None:
-    folder = run / WANDB_FOLDER
-    write_wandb_run(folder, "aaa111", rows(range(100)), printed=spoken)
-    (folder / "files" / "output.log").write_text("".join(map(spoken, rows(range(lines)))))
-    made = import_candidates(discover([run]).candidates, tmp_path / "store", {})
-    stored = StoredRun(runs_of(tmp_path / "store")["run"])
-    (text,) = [source.path for source in stored.sources if source.format == "console"]
-    assert text.endswith(counts)
-    assert len([event for event in stored.events if event.kind == "checkpoint-saved"]) == max(lines, 100)
-    assert [entry.reason for entry in made.skipped] == (
-        [f"repeats {WANDB_FOLDER}/run-aaa111.wandb#console"] if counts == "#console" else []
-    )
-
-
-def test_what_a_resumed_run_printed_is_continued_too(run: Path, tmp_path: Path) -> None:
-    for day, steps in ((1, range(100)), (2, range(80, 200))):
-        lines = rows(steps, seed=day)
-        folder = run / f"wandb/offline-run-2025010{day}_000000-aaa111"
-        write_wandb_run(folder, "aaa111", lines, 90_000 * day, printed=spoken)
-    signals = load(imported(tmp_path / "store", run)["run"], Settings())
-    for role in ("train_loss", "grad_norm"):
-        (curve,) = signals.curves(role)
-        assert curve.step.tolist() == list(range(200))
-        assert curve.segment.tolist() == [0] * 80 + [1] * 120
-        assert curve.superseded is not None
-        assert len(curve.superseded) == 20
-
-
-def test_output_beside_a_log_without_text_is_read(run: Path, tmp_path: Path) -> None:
-    folder = run / WANDB_FOLDER
-    write_wandb_run(folder, "aaa111", rows(range(100)))
-    (folder / "files" / "output.log").write_text("".join(map(spoken, rows(range(100)))))
-    stored = imported(tmp_path / "store", run)["run"]
-    assert {PurePath(source.path).name: source.points for source in stored.sources} == {
-        "run-aaa111.wandb": 100,
-        "output.log": 200,
-        "config.yaml": 0,
-    }
-    (loss,) = judge_series(stored, Settings()).signals.curves("train_loss")
-    assert (len(loss), loss.segment.max()) == (100, 0)
-
-
-def test_text_without_a_history_is_the_run(run: Path, tmp_path: Path) -> None:
-    from wandb.proto import wandb_internal_pb2  # noqa: PLC0415
-
-    records = [wandb_internal_pb2.Record() for _ in range(51)]
-    records[0].config.update.add(key="lr", value_json="0.1")
-    for record, row in zip(records[1:], rows(range(0, 500, 10)), strict=True):
-        record.output_raw.line = spoken(row)
-    run.mkdir()
-    write_wandb(run / "run-aaa111.wandb", records)
-    (stored,) = imported(tmp_path / "store", run).values()
-    assert stored.axis == Axis("step", "step")
-    assert stored.config["lr"] == 0.1
-    assert {source.path: source.points for source in stored.sources} == {
-        "run-aaa111.wandb": 0,
-        "run-aaa111.wandb#console": 100,
-    }
 
 
 @pytest.mark.parametrize("zone", ["", "Z"])
@@ -458,9 +304,3 @@ def test_a_log_cut_into_files_is_one_life_unless_time_was_lost(
     assert segments(stored) == whole
     points = stored.points()
     assert sorted({int(i) for series in points.values() for i in series.segment}) == [index for index, *_ in whole]
-
-
-@pytest.mark.parametrize(("folds", "epochs"), [(10, 10), (12, 6)])
-def test_many_short_folds_are_runs_of_their_own(folds: int, epochs: int, run: Path, tmp_path: Path) -> None:
-    write_jsonl(run / "metrics.jsonl", [row for fold in range(folds) for row in rows(range(epochs), seed=fold)])
-    assert len(imported(tmp_path / "store", run)) == folds
