@@ -15,7 +15,8 @@ from reading import Read, read
 from trainforensics.importers import console
 from trainforensics.importers.base import NULL, VALUE, Points, Source
 from trainforensics.importers.printed.reader import Reader
-from trainforensics.importers.printed.shapes import Shape, learn
+from trainforensics.importers.printed.records.learn import learn
+from trainforensics.importers.printed.records.shape import Shape
 
 SHAPES = ("step {} loss {} lr 0.001", "[INFO] iter: {}/300 | loss: {} | lr: 0.001", "step: {}, lr: 0.001, loss={}")
 

@@ -10,7 +10,7 @@ from reading import Read, read
 from trainforensics.importers import console
 from trainforensics.importers.base import Points, Source
 from trainforensics.importers.printed.reader import Reader
-from trainforensics.importers.printed.sections import heading
+from trainforensics.importers.printed.remarks.sections import heading
 
 Series = dict[str, list[tuple[int, float]]]
 

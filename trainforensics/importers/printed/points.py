@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trainforensics.importers.base import NO_TIME, NULL, Points
-from trainforensics.importers.literals import literal
-from trainforensics.importers.printed.shapes import Shape
-from trainforensics.importers.printed.tokens import COUNT_SUFFIXES, number_of, whole_number
+from trainforensics.importers.base import NO_TIME, Points
+from trainforensics.importers.printed.records.shape import Shape
+from trainforensics.importers.printed.text.numbers import numbers, whole_number
+from trainforensics.importers.printed.text.tokens import COUNT_SUFFIXES
 from trainforensics.importers.rows.axes import MAX_STEP
 from trainforensics.importers.rows.times import is_naive, parse_time
 from trainforensics.model import ReadWarning
@@ -197,31 +196,6 @@ def _groups(step: _Ints, ranks: _Ints | None, stated: bool) -> list[tuple[int | 
         return [(None, 1, every)]
     place = np.arange(len(step)) - np.repeat(begins, lengths)
     return [(None, engine + 1, place == engine) for engine in range(usual)]
-
-
-def numbers(texts: Sequence[str | None]) -> tuple[NDArray[np.float64], NDArray[np.uint8] | None, list[str]]:
-    """Numbers, their states, and the texts that are no number (they get the state of a gap)."""
-    try:
-        return np.array(list(map(float, texts))), None, []  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        pass
-    values, state = np.full(len(texts), math.nan), np.zeros(len(texts), np.uint8)
-    bad: list[str] = []
-    for i, text in enumerate(texts):
-        try:
-            values[i] = float(text or "None")
-            continue
-        except ValueError:
-            pass
-        if (word := literal(text or "None")) is not None:
-            values[i], state[i] = word
-            continue
-        try:
-            values[i] = number_of(text or "")
-        except ValueError:
-            state[i] = NULL
-            bad += [text] if text else []
-    return values, state if state.any() else None, bad
 
 
 def _times(texts: Sequence[str | None]) -> _Ints:

@@ -11,25 +11,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainforensics.importers.base import Config, Points, Rank, Record, Source, naive_times
-from trainforensics.importers.printed.ahead import Ahead
-from trainforensics.importers.printed.bars import GLUED, PLAIN_BAR, Bar, endless_bar, find_bar, worded_bar
-from trainforensics.importers.printed.clock import Clock
-from trainforensics.importers.printed.dictionaries import Dictionaries
-from trainforensics.importers.printed.happenings import Happenings
-from trainforensics.importers.printed.histories import histories_of
-from trainforensics.importers.printed.known import MOST_FRONT, Known
-from trainforensics.importers.printed.learning import Learner, may_be_record
-from trainforensics.importers.printed.naming import TRAIN
+from trainforensics.importers.printed.kinds.known import MOST_FRONT, Known
+from trainforensics.importers.printed.kinds.learner import Learner, may_be_record
+from trainforensics.importers.printed.layouts.dictionaries import Dictionaries
+from trainforensics.importers.printed.layouts.histories import histories_of
+from trainforensics.importers.printed.layouts.tables import Tables
 from trainforensics.importers.printed.points import Collector
-from trainforensics.importers.printed.progress import Progress
-from trainforensics.importers.printed.sections import heading, under_evaluation
-from trainforensics.importers.printed.settings import settings_of
-from trainforensics.importers.printed.shapes import Shape, learn
-from trainforensics.importers.printed.tables import Tables
-from trainforensics.importers.printed.text import Listing, pieces, plain, records_of
-from trainforensics.importers.printed.tokens import LARGEST_COUNT, count_of, whole_number
-from trainforensics.importers.printed.unread import Unread
-from trainforensics.importers.printed.wordings import other_words
+from trainforensics.importers.printed.records.ahead import Ahead
+from trainforensics.importers.printed.records.learn import learn
+from trainforensics.importers.printed.records.shape import Shape
+from trainforensics.importers.printed.remarks.happenings import Happenings
+from trainforensics.importers.printed.remarks.sections import heading, under_evaluation
+from trainforensics.importers.printed.remarks.settings import settings_of
+from trainforensics.importers.printed.remarks.unread import Unread
+from trainforensics.importers.printed.steps.bars import GLUED, PLAIN_BAR, Bar, endless_bar, find_bar, worded_bar
+from trainforensics.importers.printed.steps.clock import Clock
+from trainforensics.importers.printed.steps.progress import Progress
+from trainforensics.importers.printed.text.numbers import LARGEST_COUNT, count_of, whole_number
+from trainforensics.importers.printed.text.plain import pieces, plain, records_of
+from trainforensics.importers.printed.text.programs import Listing
+from trainforensics.importers.printed.text.vocabulary import TRAIN
+from trainforensics.importers.printed.text.wordings import other_words
 from trainforensics.importers.rows.axes import logging_interval, logging_interval_beside, says_validation
 from trainforensics.model import Event
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from trainforensics.importers.printed.ahead import Ahead
+from trainforensics.importers.printed.records.ahead import Ahead
 
 _BEGINS = re.compile(r"\{['\"][\w/ .@-]+['\"]:\s[^{}]*,\s*$")
 _MEMBER = re.compile(r"(\s*['\"][\w/ .@-]+['\"]:)\s['\"]?(?:[-+]?[\d.]|nan|inf|NaN|Inf)")  # alone on a line

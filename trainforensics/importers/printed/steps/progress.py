@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from trainforensics.importers.printed.bars import Bar
-from trainforensics.importers.printed.clock import Clock
-from trainforensics.importers.printed.pace import Order, Pace
-from trainforensics.importers.printed.shapes import Shape, learn
-from trainforensics.importers.printed.tokens import whole_number
-from trainforensics.importers.printed.wordings import in_english
+from trainforensics.importers.printed.records.learn import learn
+from trainforensics.importers.printed.records.shape import Shape
+from trainforensics.importers.printed.steps.bars import Bar
+from trainforensics.importers.printed.steps.clock import Clock
+from trainforensics.importers.printed.steps.pace import Order, Pace
+from trainforensics.importers.printed.text.numbers import whole_number
+from trainforensics.importers.printed.text.wordings import in_english
 
 _MOST_SHAPES = 400
 _FINISHED = 0.95  # of a bar that begins again: the next epoch

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from trainforensics.importers.printed.items import SPLITS
-from trainforensics.importers.printed.tokens import prefix_of
+from trainforensics.importers.printed.text.prefix import prefix_of
+from trainforensics.importers.printed.text.vocabulary import SPLITS
 
 _HELD_OUT = frozenset(word for word, held_out in SPLITS.items() if held_out)
 _TRAIN = frozenset(SPLITS) - _HELD_OUT

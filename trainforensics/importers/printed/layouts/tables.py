@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from trainforensics import roles
-from trainforensics.importers.printed.items import SPLITS, STEP_TRUST
-from trainforensics.importers.printed.tokens import NUMBER, TIME, prefix_of
+from trainforensics.importers.printed.text.prefix import prefix_of
+from trainforensics.importers.printed.text.tokens import NUMBER, TIME
+from trainforensics.importers.printed.text.vocabulary import SPLITS, STEP_TRUST
 
 _METRIC = re.compile(
     rf"\|\s+(?=[^|]*[^\W\d])([^|\s](?:[^|]*[^|\s])?)\s*\|\s+({NUMBER})\s*\|$"

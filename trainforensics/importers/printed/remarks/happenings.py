@@ -22,7 +22,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from trainforensics.importers.base import NO_TIME
-from trainforensics.importers.printed.tokens import count_of, prefix_of
+from trainforensics.importers.printed.text.numbers import count_of
+from trainforensics.importers.printed.text.prefix import prefix_of
 from trainforensics.importers.rows.times import is_naive, parse_time
 from trainforensics.model import Event
 

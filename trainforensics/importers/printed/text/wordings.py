@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from trainforensics import roles
-from trainforensics.importers.printed.items import SPLITS
-from trainforensics.importers.printed.tokens import NUMBER
+from trainforensics.importers.printed.text.tokens import NUMBER
+from trainforensics.importers.printed.text.vocabulary import SPLITS
 
 _WORDS = {
     "epoch": "迭代轮次 轮次 轮数 周期 エポック 에포크 에폭",

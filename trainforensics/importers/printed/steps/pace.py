@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from trainforensics import roles
-from trainforensics.importers.printed.naming import RESULT_ROLES
-from trainforensics.importers.printed.shapes import Shape
+from trainforensics.importers.printed.records.shape import Shape
+from trainforensics.importers.printed.text.vocabulary import RESULT_ROLES
 
 
 @dataclass(slots=True)

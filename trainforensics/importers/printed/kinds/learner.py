@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from trainforensics.importers.header import named_after
-from trainforensics.importers.printed.ahead import ENOUGH_BARE, Ahead
-from trainforensics.importers.printed.known import Known
-from trainforensics.importers.printed.shapes import COUNTED_RESULT, NAME_AND_NUMBER, Shape, learn
-from trainforensics.importers.printed.tokens import count_of, prefix_of, whole_number
+from trainforensics.importers.printed.kinds.known import Known
+from trainforensics.importers.printed.records.ahead import ENOUGH_BARE, Ahead
+from trainforensics.importers.printed.records.bare import COUNTED_RESULT, NAME_AND_NUMBER
+from trainforensics.importers.printed.records.learn import learn
+from trainforensics.importers.printed.records.shape import Shape
+from trainforensics.importers.printed.text.numbers import count_of, whole_number
+from trainforensics.importers.printed.text.prefix import prefix_of
 
 # A line without a count or a result beside a number is no record; the words are a cheap look before the expression.
 _WORDS = (

@@ -7,38 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from trainforensics.importers.printed.tokens import COUNT_SUFFIXES, TOKEN
-
-# Names that count steps, in the order of trust.
-_STEPS = (
-    ("global_step", "globalstep", "global_steps", "global_iter", "global_iteration", "global_step/max_steps",
-     "total_step", "total_iter", "total_iteration", "total_timesteps", "num_timesteps", "timesteps_total"),
-    ("step", "steps", "train_step", "training_step", "current_step", "optimizer_step", "update_step", "step_num", "s"),
-    ("iteration", "iter", "iterations", "iters", "it", "itr", "iter_num", "meta_iter", "meta_iteration", "meta_step",
-     "outer_iter", "outer_step", "training_iteration"),
-    ("num_updates", "n_updates", "nupdates", "num_update"),
-    ("updates", "update", "up."),
-    ("kimg",),  # by which StyleGAN and its kin name their snapshots
-    ("tick",),
-    ("batch", "ba", "batches", "minibatch", "mb", "batch_idx", "batch_index", "batch_id", "batch_num", "batch_no"),
-    ("timesteps", "timestep", "env_step", "env_steps", "timesteps_so_far", "timestepssofar", "totalenvinteracts",
-     "totalenvsteps"),
-    ("episode", "episodes"),
-    ("round", "rounds", "generation", "gen"),
-    ("counter",),
-    ("idx",),
-)  # fmt: skip
-STEP_TRUST = {name: trust for trust, names in enumerate(_STEPS) for name in names}
-# "total_train_updates", "total num timesteps"
-_SUM_OF_COUNTS = re.compile(
-    r"(?:(?:train|training|num|n|env|agent|optimizer|gradient)_)*(?:total|global|cumulative|overall)"
-    r"(?:_(?:train|training|num|n|env|agent|optimizer|gradient))*_(?:step|iter(?:ation)?|update|timestep|episode)s?"
-)
-# Words for a part of the data, and whether it is held out.
-SPLITS = {"train": False, "training": False} | dict.fromkeys(
-    ("test", "testing", "val", "vali", "valid", "validation", "validate", "validating", "eval", "evaluate",
-     "evaluation", "evaluating", "dev", "cv", "verification"), True,
-)  # fmt: skip
+from trainforensics.importers.printed.text.tokens import COUNT_SUFFIXES, TOKEN
+from trainforensics.importers.printed.text.vocabulary import SPLITS, STEP_TRUST
 
 _SEPARATOR = re.compile(
     r"[|,;\t{}]|\s{2,}|\s-+\s|\s[-=]+>\s|\s[·:]\s|(?i:done|finished|completed?|ended)[.:!]\s"
@@ -74,12 +44,6 @@ _IN_NAME, _NAME_CLOSES = re.compile(r"\w \([A-Za-z][A-Za-z ]*$"), re.compile(r"\
 _NORM = re.compile(r"(?:(?<=\s)|^)\|{1,2}\w+\|{1,2}$")  # "|g|=0.5"
 _OTHER_UNIT = re.compile(r"\s?(?:nats?|bits?)(?:/\w+)?\s?=\s?")  # "0.5 nats = 0.72 bits"
 _IN_LIST = re.compile(r"[\s,()\[]*$")
-
-
-def trust_of(name: str) -> int | None:
-    """How little a count of this name is trusted, 0 the most; None for what is no count of steps."""
-    found = STEP_TRUST.get(name)
-    return 0 if found is None and _SUM_OF_COUNTS.fullmatch(name) else found
 
 
 Kind = Literal["step", "epoch", "inner", "rank", "piece", "value", "average"]

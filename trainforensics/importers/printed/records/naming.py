@@ -7,20 +7,23 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from trainforensics import roles
-from trainforensics.importers.printed.items import SPLITS, STEP_TRUST, Item, find_items
+from trainforensics.importers.printed.records.items import Item, find_items
+from trainforensics.importers.printed.text.vocabulary import (
+    BEFORE_STEP,
+    EPOCHS,
+    MEASURED,
+    RESULT_ROLES,
+    SPLITS,
+    STEP_TRUST,
+    TRAIN,
+    is_count,
+    is_score,
+)
 from trainforensics.importers.rows.axes import says_validation
 
-EPOCHS = frozenset({"epoch", "epochs", "ep", "ep.", "epo", "pass"})
-# What may stand before the name of a step or an epoch: "completed step: 5", "validation loss at iteration 1000".
-BEFORE_STEP = frozenset(SPLITS) | {
-    "at", "completed", "current", "for", "global", "now", "of", "on", "optimizer", "optim", "the", "loss", "results",
-    "result", "metrics", "after", "end", "finished", "done", "log", "model", "beginning", "start", "starting", "data",
-    "learning", "to", "in", "saving", "dict", "summary", "progress",
-}  # fmt: skip
 _SYMBOLS_OF_COUNT = frozenset({"t", "i"})
 RANK_OF_SEVERAL = "rank of"  # "(0/4)": a rank if the same step comes from several
 _RATE = re.compile(r"0?\.\d+(?:e-\d+)?|\d(?:\.\d+)?e-\d+")
-RESULT_ROLES = frozenset({"train_loss", "val_loss", "val_metric", "grad_norm", "reward"})
 _SPLIT_BEHIND = re.compile(r"(.+)[ /](\w+)")
 _SPLIT_LEAD = re.compile(r"(\w+) (?=\S*/)")  # "Train loss/train/total"
 _TAGGED = re.compile(r"\w+[_\d]\w*")
@@ -30,7 +33,6 @@ _OF_MADE = re.compile(
     r"(?:[-_][^\W_]+)*(?: [\w-]+)*",
     re.IGNORECASE,
 )
-TRAIN = re.compile(r"train", re.IGNORECASE)
 _INFERENCE = re.compile(r"(?:infer(?:ence)?|eval(?:uation)?|validation|test)(?:[ _]time)?", re.IGNORECASE)
 _BEST = re.compile(r"(?:val/)?(?:[Bb]est|BEST)(?![a-z])")
 _EPISODES = frozenset({"episode", "episodes"})
@@ -40,7 +42,6 @@ _LOGGER = re.compile(r"[a-z_][\w.]*(?<!ing)(?<!ed)")
 _OF_LOSSES = re.compile(r"\s*(loss|losses)\b\W*", re.IGNORECASE)
 _AFTER = re.compile(r"(.+?) (?:after|at|for|in|of|on|@) (?:the )?((?:global )?\w+)")  # "Cost after iteration 5: 0.5"
 _TITLED = re.compile(r"(?:[\w.-]+[ /]\[?){1,3}(\w+)")  # "gd step 5", "main: opt iter 5", "cgan: [iter 5"
-MEASURED = re.compile(r"\s?(?:[mµn]?s|secs?|seconds?|min\w*|hours?|[KMGT]i?B|bytes)\b")
 
 
 def name_items(line: str, items: Sequence[Item], start: int, header: str, *, trust: bool, counted_result: bool) -> None:
@@ -58,17 +59,6 @@ def name_items(line: str, items: Sequence[Item], start: int, header: str, *, tru
     _part_evaluations(items)
     _leave_best(items)
     _name_returns(items)
-
-
-def is_count(name: str) -> bool:
-    """Whether a name says that the number counts steps or epochs: "of epoch", "at step"."""
-    *head, last = name.lower().split() or [""]
-    return (last in STEP_TRUST or last in EPOCHS) and BEFORE_STEP.issuperset(head)
-
-
-def is_score(name: str) -> bool:
-    """Whether a name is a metric once it is said to be of an evaluation."""
-    return roles.resolve(f"val/{name}").role == "val_metric"
 
 
 def counts_before(line: str, start: int, end: int) -> list[Item]:

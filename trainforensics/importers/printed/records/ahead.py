@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 
-from trainforensics.importers.printed.shapes import Shape
-from trainforensics.importers.printed.text import pieces
-from trainforensics.importers.printed.tokens import whole_number
-from trainforensics.importers.printed.wordings import other_words
+from trainforensics.importers.printed.records.shape import Shape
+from trainforensics.importers.printed.text.numbers import whole_number
+from trainforensics.importers.printed.text.plain import pieces
+from trainforensics.importers.printed.text.wordings import other_words
 
 TRIED = 60  # lines that are looked at
 ENOUGH, ENOUGH_BARE = 3, 10  # lines whose count rises; of those that hold nothing but it and a number

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from trainforensics.importers.printed.items import trust_of
-from trainforensics.importers.printed.tokens import NUMBER, count_of, prefix_of
-from trainforensics.importers.printed.wordings import other_words
+from trainforensics.importers.printed.text.numbers import count_of
+from trainforensics.importers.printed.text.prefix import prefix_of
+from trainforensics.importers.printed.text.tokens import NUMBER
+from trainforensics.importers.printed.text.vocabulary import trust_of
+from trainforensics.importers.printed.text.wordings import other_words
 from trainforensics.importers.rows.axes import says_validation
 
 # A bare bar of steps, for speed.

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainforensics import roles
-from trainforensics.importers.printed.naming import RESULT_ROLES
-from trainforensics.importers.printed.points import numbers
-from trainforensics.importers.printed.tokens import NUMBER
+from trainforensics.importers.printed.text.numbers import numbers
+from trainforensics.importers.printed.text.tokens import NUMBER
+from trainforensics.importers.printed.text.vocabulary import RESULT_ROLES
 
 _VALUES = rf"\[\s*({NUMBER}(?:[,\s]+{NUMBER})*)\s*\]"
 _ALONE = re.compile(rf"\W*([A-Za-z][\w ]*?)\W*\s*[:=]\s*{_VALUES}\s*")

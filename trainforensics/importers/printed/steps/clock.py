@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from trainforensics.importers.printed.text.vocabulary import is_global
 from trainforensics.model import Axis
 
-_GLOBAL = ("global", "total", "update", "timestep")
 _FINISHED = 0.95  # of the iterations of an epoch
 _NO_EPOCH = -1  # before the log has said one
 _FEW_ROWS = 3  # before the first step is stated
 _CARRIED = 4  # times over the end of an epoch: no count of an epoch's own rises so often by chance
 _JUDGED, _BATCHES = 3, 10  # rows, and batches between two of them, by which samples are told from iterations
-
-
-def is_global(name: str) -> bool:
-    """Whether a count of this name never starts again with an epoch."""
-    return any(word in name.lower() for word in _GLOBAL)
 
 
 @dataclass(slots=True)

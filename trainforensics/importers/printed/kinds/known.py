@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import itemgetter
 
-from trainforensics.importers.printed.clock import Clock, is_global
-from trainforensics.importers.printed.shapes import Shape
-from trainforensics.importers.printed.tokens import count_of, whole_number
+from trainforensics.importers.printed.records.shape import Shape
+from trainforensics.importers.printed.steps.clock import Clock
+from trainforensics.importers.printed.text.numbers import count_of, whole_number
+from trainforensics.importers.printed.text.vocabulary import is_global
 
 MOST_FRONT = 8
 _MOST_RECENT = 400

@@ -1,11 +1,10 @@
-"""Console text before it is understood: colours, carriage returns, glued lines, programs printed before their log."""
+"""Console text before it is understood: colours, carriage returns, glued lines."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 _ANSI = re.compile(r"\x1b(?:\[[\d;?]*[A-Za-z]|\][^\x07\x1b\n]*+(?:\x07|\x1b\\)|[()][A-Z0-9])")
 _NUMBERED = re.compile(r"\b(epoch|iteration|iter|step|episode|batch|update) #(\d)", re.IGNORECASE)  # "Epoch #3"
@@ -35,10 +34,6 @@ _RECORD_BEGINS = re.compile(
 LONG = 16_384
 _LEAD = re.compile(r"[^\W\d][^\d]*(?=\d)")
 _MANY = 8  # records of a line
-_PROGRAM = ("import ", "from ", '"""', "#!")
-_IMPORT = re.compile(r"(?:import [\w.]+(?: as \w+)?|from [\w.]+ import [\w*, (]+)\s*$")
-_RULER = re.compile(r"[=\-*#]{20,}\s*$")
-_CODE = re.compile(r"[{}\"']|\w\(|^\s|#")
 
 
 def plain(text: str) -> str:
@@ -99,33 +94,3 @@ def records_of(line: str, second: int) -> Sequence[str]:
     if lead is None or not rest.startswith(lead[0]) or rest.count(lead[0]) < _MANY:
         return first, rest
     return first, *re.split(rf"(?<=\s)(?={re.escape(lead[0])}\d)", rest)
-
-
-@dataclass(slots=True)
-class Listing:
-    """Whether the text is the program itself, which some trainers print before their log; a ruler or a record ends it.
-
-    Behind records, as where several runs write one file, only two imports in a row begin another.
-    """
-
-    inside: bool = False
-    _over: bool = False  # records have begun
-    _imported: bool = False  # by the line before
-
-    def holds(self, line: str) -> bool:
-        """Whether a line belongs to a program."""
-        if self.inside:
-            self.inside = _RULER.match(line) is None
-            return True
-        imports = _IMPORT.match(line) is not None
-        self.inside = imports and self._imported if self._over else line.startswith(_PROGRAM)
-        self._imported = imports
-        return self.inside
-
-    def end(self) -> None:
-        """A record was read."""
-        self._over, self.inside, self._imported = True, False, False
-
-    def may_end_with(self, line: str) -> bool:
-        """Whether a line inside a program does not look like code, so that it may be the first record behind it."""
-        return self.inside and _CODE.search(line) is None

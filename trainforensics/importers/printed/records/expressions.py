@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from trainforensics.importers.printed.items import Item
-from trainforensics.importers.printed.tokens import IN_WORDS, MISSING, NUMBER, TIME, TOKEN, Prefix
+from trainforensics.importers.printed.records.items import Item
+from trainforensics.importers.printed.text.prefix import Prefix
+from trainforensics.importers.printed.text.tokens import IN_WORDS, MISSING, NUMBER, TIME, TOKEN
 
 # Looser than a number, for speed: whatever else matches is found out when it is converted.
 _CHARACTERS = r"-+\d.#eEnaNAiIfFtTyYokKMGBQSD"

@@ -1,0 +1,1 @@
+"""Console text before it is understood: its parts, its words, its numbers."""
