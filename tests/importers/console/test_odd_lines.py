@@ -164,7 +164,7 @@ def test_a_table_without_an_end_that_no_step_precedes_is_read(tmp_path: Path) ->
 def test_what_is_beyond_the_kinds_of_records_that_are_learned_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trainforensics.importers.printed.reader._MOST_SHAPES", 3)
+    monkeypatch.setattr("trainforensics.importers.printed.kinds.known._MOST", 3)
     lines = [f"step {step} {name} loss: 0.5" for step, name in enumerate("abcde")]
     found = read_text(tmp_path, "\n".join(lines))
     assert [warning.message for warning in found.warnings] == [

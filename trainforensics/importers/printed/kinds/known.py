@@ -7,13 +7,16 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import itemgetter
 
-from trainforensics.importers.printed.records.shape import Shape
+from trainforensics.importers.printed.records.shape import Groups, Shape
 from trainforensics.importers.printed.steps.clock import Clock
 from trainforensics.importers.printed.text.numbers import count_of, whole_number
 from trainforensics.importers.printed.text.vocabulary import is_global
 
-MOST_FRONT = 8
+_MOST_FRONT = 8
 _MOST_RECENT = 400
+_MOST = 1_000  # each costs milliseconds to learn, and no trainer prints so many kinds of records
+# What ends with a number before a word, "the error is: 0.5 Epoch [2/5]".
+_NUMBER_ENDS = re.compile(r"[:=]\s*[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?\s?%?\s+(?=[A-Z\[])")
 
 
 @dataclass(slots=True)
@@ -45,7 +48,7 @@ class Known:
         self.every.append(shape)
         shape.plain &= not (shape.validation or shape.follows)
         shape.plain &= self.clock.epoch is None or is_global(shape.step_name)
-        if shape.plain and len(self.front) < MOST_FRONT:
+        if shape.plain and len(self.front) < _MOST_FRONT:
             self.front.append(shape)
         self.recent.insert(0, shape)
         if len(self.recent) > _MOST_RECENT:
@@ -60,6 +63,26 @@ class Known:
                     self.recent.insert(0, self.recent.pop(i))
                 return shape, found
         return None
+
+    def match_with_words(self, line: str) -> tuple[Shape, re.Match[str]] | None:
+        """The shape of which a line is a record with words where others hold numbers, of those used last."""
+        found = ((shape, shape.match_with_words(line)) for shape in self.recent[:_MOST_FRONT])
+        return next(((shape, match) for shape, match in found if match is not None), None)
+
+    def behind(self, line: str) -> int | None:
+        """Where a record begins behind what ends with a number of its own; None without."""
+        if _NUMBER_ENDS.search(line) is None:
+            return None
+        for shape in self.recent[:_MOST_FRONT]:
+            at = line.find(shape.lead) if shape.lead and shape.counted else 0
+            if at > 0 and _NUMBER_ENDS.search(line, 0, at + 1) and shape.pattern.match(line[at:]):
+                return at
+        return None
+
+    @property
+    def full(self) -> bool:
+        """Whether no more kinds are learned."""
+        return len(self.every) >= _MOST
 
     def mind_epochs(self) -> None:
         """The log has begun to say epochs: counts may start again with each, so their rows are thought about from now.
@@ -80,7 +103,7 @@ class Known:
         self._carried += _carried_over(told)
         self._ended = told[-1:]
 
-    def mind_restart(self, shape: Shape, groups: tuple[str | None, ...]) -> None:
+    def mind_restart(self, shape: Shape, groups: Groups) -> None:
         """The same for the row of a shape that comes next: what is said between the two is placed by its step."""
         others = [known for known in self.every if known.plain and known.epoch and known.rows]
         last = max(others, key=lambda known: known.seqs[-1], default=None)
@@ -125,7 +148,7 @@ class Known:
             if other.bar and other is not shape and other.names < shape.names and other.steps[-1:] == [step]:
                 other.rows.pop(), other.steps.pop(), other.seqs.pop()
 
-    def of_pass(self, shape: Shape, groups: tuple[str | None, ...]) -> Shape:
+    def of_pass(self, shape: Shape, groups: Groups) -> Shape:
         """The shape, or its like for evaluations where the same words count a second pass after the epoch's."""
         if not (shape.inner and shape.epoch) or shape.validation:
             return shape
@@ -150,7 +173,7 @@ class Known:
         return frozenset()
 
 
-def _epoch_and_step(shape: Shape, row: tuple[str | None, ...]) -> tuple[int, int]:
+def _epoch_and_step(shape: Shape, row: Groups) -> tuple[int, int]:
     return whole_number(row[shape.epoch - 1]), whole_number(row[shape.step - 1])
 
 

@@ -10,27 +10,13 @@ from trainforensics.importers.header import named_after
 from trainforensics.importers.printed.kinds.known import Known
 from trainforensics.importers.printed.records.ahead import ENOUGH_BARE, Ahead
 from trainforensics.importers.printed.records.bare import COUNTED_RESULT, NAME_AND_NUMBER
+from trainforensics.importers.printed.records.hints import may_be_record
 from trainforensics.importers.printed.records.learn import learn
 from trainforensics.importers.printed.records.shape import Shape
+from trainforensics.importers.printed.remarks.unread import Unread
 from trainforensics.importers.printed.text.numbers import count_of, whole_number
 from trainforensics.importers.printed.text.prefix import prefix_of
 
-# A line without a count or a result beside a number is no record; the words are a cheap look before the expression.
-_WORDS = (
-    "step", "iter", "epoch", "batch", "update", "s:", "train", "test", "val", "[", "loss", "acc", "ppl", "perplexity",
-    "bpb", "bpc", "score", "rew", "norm", "error", "mse", "nll", "entropy", "cost", "episode", "up.", "@", "sec",
-    "time", " l=", "it ", "it:", "round", "gen", "tick", "i=", "rate", "iou", "dice", "psnr", "ssim", "bleu", "auc",
-    "map", "f1", "recall", "precision", "ndcg", "mrr", "wer", "cer", "fid", "rmse", "top", "rank-", "memory", "dist",
-    "lr",
-)  # fmt: skip
-_HINT = re.compile(
-    r"(?:step|iter|ation|epoch|episode|batch|update|\bs|train|test|val|ba|it|\bup\.)s?['\"]?(?:\([a-z]+\))?[\s:=\[(#]{0,12}\d"
-    r"|(?:loss|acc|ppl|perplexity|bp[bc]|score|reward|norm|error|mse|nll|entropy|cost|dist(?:ance)?|psnr|ssim|bleu|dice|@\d"
-    r"|\b(?:m?iou|map|f1|top-?\d|rank-\d|auc|recall|precision|ndcg|mrr|wer|cer|fid|rmse)\b)\w*['\"]?[\s:=(\[]{1,12}['\"]?(?:[-+\d.ni]|(?:tf\.)?tensor\()"
-    r"|\b(?:round|gen|generation|tick)\s?[:=]?\s*\d|^\s*\[\d+[\],]|^\s*\d+:?\s+[-+\d.]|[a-z_)]\s?[:=]\s?[-+]?\d.*[a-z_)]\s?[:=]\s?[-+]?\d"
-    r"|\{'[\w/. -]+':\s|\bval/[\w/]+(?:: |=)|\bepoch time: \d|/s(?:ec)?: \d+\.\d"
-    r"|(?:^|[:\]|-])\W*(?:lr|(?:current |new )?learning[ _]rate)\s?[:=]\s?-?[\d.]|\btimers/"
-)
 # What lines of unknown names hold if they are records: "gd step 5 |", "it   20  total", "i=5 ", "| Steps = 100".
 _COUNTS = re.compile(
     r"(?i:\b(?:steps?|iter(?:ation)?s?|it|itr|epochs?|rounds?|gen(?:eration)?|tick|updates?|episodes?)\b|^\s*[it](?==))"
@@ -38,35 +24,49 @@ _COUNTS = re.compile(
 )
 _ASSIGNMENT = re.compile(r"\s*\w+ +=\s+\d+\s*$")  # "epoch = 20" may be a setting
 _LOGS = frozenset({".log", ".out"})
+_SUMMARY_BEGINS = re.compile(r"\*{3,}\s*(?:train|eval|predict|test) metrics")
+_SUMMARY_LINE = re.compile(r"\s+\w+\s+=\s")
+_NOT_RECORDS = ("wandb:", "Averaged stats")
+_LONGEST_LEAD = 120  # of what stands before a record
+# "WARNING - Step 5: spiky gradient (norm=2.5); skipping optimizer step": what happened, and no row of the log.
+_SKIPS = re.compile(r"\bWARN(?:ING)?\b.{0,120}\bskip(?:s|ped|ping)?\b.{0,20}\b(?:step|update)s?\b")
+_MOST_UNKNOWN, _LONGEST_SKELETON = 20_000, 160
+_NUMBERS = re.compile(r"\d+")
 
 
-def may_be_record(line: str) -> bool:
-    """A cheap look at whether a line may hold a record."""
-    low = line.lower()
-    return (low[:1].isdigit() or any(word in low for word in _WORDS)) and _HINT.search(low) is not None
-
-
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Learner:
-    """`lines`: those of the block. `undecided`: those that would tell of the last line lie in the next block."""
+    """`undecided`: the lines that would tell of the last one lie in the next block; `in_summary`: among the results
+    that a trainer prints at its end, one a line.
+    """
 
     path: Path
+    lines: Ahead
     known: Known
-    lines: Ahead = field(default_factory=Ahead)
+    unread: Unread
     undecided: bool = False
+    in_summary: bool = False
+    _unknown: set[tuple[str, str, bool]] = field(default_factory=set)  # beginnings of lines that are no records
 
-    def shape_of(self, line: str, number: int, header: str, *, begun: bool) -> Shape | int | None:
+    def learn(self, line: str, number: int, header: str, *, begun: bool) -> Shape | int | None:
         """The shape of a line under a header, once the log has `begun`, or not; where its second record begins, if it
         holds several; None if it is no record."""
-        learned = learn(line, header=header, counted=self.known.clock.step is not None)
-        bare = COUNTED_RESULT.match(line, prefix_of(line).end)
-        if (bare or not header) and not isinstance(learned, int):
-            learned = self._doubtful(line, number, learned, header, begun=begun)
-        if isinstance(learned, Shape) and learned.only_rate and not (header or self.lines.repeats(learned, number)):
-            return None  # of the arguments
-        if isinstance(learned, Shape) and (learned.setting or (not learned.values and _ASSIGNMENT.match(line))):
-            return learned if self._comes_again(learned, number) else None
-        return learned
+        self.in_summary = bool(_SUMMARY_BEGINS.search(line) or (self.in_summary and _SUMMARY_LINE.match(line)))
+        self.undecided = False
+        if self.in_summary or any(words in line[:_LONGEST_LEAD] for words in _NOT_RECORDS) or _SKIPS.search(line):
+            return None
+        skeleton = (_NUMBERS.sub("#", line[:_LONGEST_SKELETON]), header, self.known.clock.step is None)
+        if not (header or may_be_record(line)) or skeleton in self._unknown:
+            return None
+        if self.known.full:
+            self.unread.of_too_many(number)
+            return None
+        learned = self._shape_of(line, number, header, begun=begun)
+        if isinstance(learned, Shape) or (learned is not None and 0 < learned < len(line)):
+            return learned
+        if len(self._unknown) < _MOST_UNKNOWN and not self.undecided:
+            self._unknown.add(skeleton)
+        return None
 
     def mind_others(self, shape: Shape, line: str, number: int, header: str) -> Shape:
         """The shape with its counts taken for what the lines around say that they are."""
@@ -77,6 +77,17 @@ class Learner:
                 shape = finer
         shape.follows = shape.plain and self._counts_otherwise(shape, number)
         return shape
+
+    def _shape_of(self, line: str, number: int, header: str, *, begun: bool) -> Shape | int | None:
+        learned = learn(line, header=header, counted=self.known.clock.step is not None)
+        bare = COUNTED_RESULT.match(line, prefix_of(line).end)
+        if (bare or not header) and not isinstance(learned, int):
+            learned = self._doubtful(line, number, learned, header, begun=begun)
+        if isinstance(learned, Shape) and learned.only_rate and not (header or self.lines.repeats(learned, number)):
+            return None  # of the arguments
+        if isinstance(learned, Shape) and (learned.setting or (not learned.values and _ASSIGNMENT.match(line))):
+            return learned if self._comes_again(learned, number) else None
+        return learned
 
     def _comes_again(self, shape: Shape, number: int) -> bool:
         return self.lines.recurs(shape, number, 2, far=True)

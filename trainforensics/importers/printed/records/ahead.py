@@ -19,12 +19,16 @@ _APART = 1.25
 _OTHER_PACE = 2.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Ahead:
-    """The lines of a block, of which the first has the number `first`."""
+    """The lines of a block, of which the first has the number `first`; one block after another."""
 
     lines: Sequence[str] = ()
     first: int = 0
+
+    def turn_to(self, lines: Sequence[str], first: int) -> None:
+        """The next block."""
+        self.lines, self.first = lines, first
 
     def ends_before(self, number: int) -> bool:
         """Whether fewer lines than are looked at follow the one of a number."""

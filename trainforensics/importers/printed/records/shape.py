@@ -12,6 +12,8 @@ from trainforensics.importers.printed.text.numbers import LARGEST_COUNT, number_
 from trainforensics.importers.printed.text.vocabulary import PLURAL_COUNTS, RESULT_ROLES, TRAIN, is_score
 from trainforensics.importers.rows.axes import says_validation
 
+Groups = tuple[str | None, ...]  # what the expression of a shape found in a line
+
 
 @dataclass(slots=True, eq=False)
 class Shape:
@@ -54,7 +56,7 @@ class Shape:
     plain: bool = False
     used: bool = False
     follows: bool = False
-    rows: list[tuple[str | None, ...]] = field(default_factory=list)
+    rows: list[Groups] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)
     seqs: list[int] = field(default_factory=list)
     split: str = "val"

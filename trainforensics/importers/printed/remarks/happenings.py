@@ -180,13 +180,23 @@ class Happenings:
     source: str
     naive: bool = False  # whether their times state no zone
     found: bool = False  # whether the last line that was looked at says that something happened, even if again
+    _events: list[Event] = field(default_factory=list)
     _waiting: list[tuple[Event, int | None]] = field(default_factory=list)  # with the step seen before
     _open: dict[int | None, _Traceback] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
     _named: int | None = None  # the last step that a message named
     _saved: tuple[int | None, bool] | None = None  # of the last checkpoint: its step, and whether the message named it
 
-    def look(self, text: str, line: int, step: int | None) -> Iterator[Event]:
+    def note(self, kind: str, step: int | None, text: str, line: int | None) -> None:
+        """What a record says happened."""
+        self._events.append(Event(kind, step, text=text, source=self.source, line=line))
+
+    def take(self) -> list[Event]:
+        """The events since the last call."""
+        events, self._events = self._events, []
+        return events
+
+    def look(self, text: str, line: int, step: int | None) -> None:
         """What a line of text says happened, `step` being the last one seen."""
         speaks = _speaks(text)
         self.found = bool(self._open)
@@ -200,10 +210,10 @@ class Happenings:
             self.found = True
             return
         if rank in self._open and (ended := self._trace(rank, body)) is not None:
-            yield from self._event(ended.last, text, ended.line, step, rank, trace=ended)
+            self._events += self._event(ended.last, text, ended.line, step, rank, trace=ended)
             return
         if rank not in self._open and speaks:
-            yield from self._event(text, text, line, step, rank)
+            self._events += self._event(text, text, line, step, rank)
 
     @property
     def traces(self) -> bool:
@@ -215,22 +225,22 @@ class Happenings:
         """Whether an event waits for the next record."""
         return bool(self._waiting)
 
-    def reached(self, step: int) -> Iterator[Event]:
+    def reached(self, step: int) -> None:
         """A record with a step came: what waited for it."""
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, []
         for event, before in waiting:
             at = step if event.kind in _UPDATES else step - 1 if before is None else min(before, step - 1)
-            yield _at(event, at)
+            self._events.append(_at(event, at))
 
-    def end(self, step: int | None) -> Iterator[Event]:
+    def end(self, step: int | None) -> None:
         """What was still open at the end of the log."""
         for event, before in self._waiting:
-            yield _at(event, before)
+            self._events.append(_at(event, before))
         self._waiting = []
         for rank, trace in self._open.items():
-            yield from self._event(trace.last, trace.last, trace.line, step, rank, trace=trace)
+            self._events += self._event(trace.last, trace.last, trace.line, step, rank, trace=trace)
 
     def _trace(self, rank: int | None, body: str) -> _Traceback | None:
         """The open traceback with its last words if this line ends it."""

@@ -1,11 +1,14 @@
-"""Headings: whether what follows was measured in an evaluation, "> EVALUATION", "Validation Results - Epoch: 5"."""
+"""What lines stand under: the heading of an evaluation, "> EVALUATION", or a line that said the step."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
+from trainforensics.importers.printed.records.ahead import Ahead
+from trainforensics.importers.printed.records.shape import Shape
 from trainforensics.importers.printed.text.prefix import prefix_of
-from trainforensics.importers.printed.text.vocabulary import SPLITS
+from trainforensics.importers.printed.text.vocabulary import SPLITS, TRAIN
 
 _HELD_OUT = frozenset(word for word, held_out in SPLITS.items() if held_out)
 _TRAIN = frozenset(SPLITS) - _HELD_OUT
@@ -21,6 +24,56 @@ _DIGIT = re.compile(r"\d")
 _LONGEST, _MOST_WORDS = 120, 7
 _MARKS = " \t|>*#+-"
 _HEADED = "val: "
+_DIGITS = re.compile(r"\d+")
+_GOES_ON = re.compile(r"\s*>{2,}\s+\w[\w /]*: [-+]?\d")  # ">>> loss_box: 0.5" under a row
+_LABELLED = re.compile(r"\s*[^\s\d:][^:]{0,60}:\s+[-+]?\d")
+_BOX_RULER = re.compile(r"\s*[-=]{10,}\s*$")
+
+
+@dataclass(slots=True)
+class Section:
+    """Where the next lines stand.
+
+    `evaluating`: under the heading of an evaluation; `training`: under that of the training; `count`: what counts in
+    the line that said the step of those under it, empty where there is none.
+    """
+
+    evaluating: bool = False
+    training: bool = False
+    count: str = ""
+    _headed: bool = False  # the log has headings of the training, too
+
+    def look(self, line: str, number: int, lines: Ahead, *, begun: bool) -> bool:
+        """Whether a line that is no record is a heading; of an evaluation only once the log has `begun`."""
+        announced = heading(line)
+        self.training &= not announced
+        if announced is None or (announced and not begun):
+            return False
+        said = _DIGITS.split(line, maxsplit=1)[0] or line
+        self._headed |= not announced and lines.begin_so(said, number) > 1  # it comes again
+        self.evaluating, self.training = announced, self._headed and not announced
+        return True
+
+    def row(self, shape: Shape, after: str) -> None:
+        """A row was read that is like those before it; `after`: the line behind it."""
+        self.count = shape.step_name if _GOES_ON.match(after) else ""
+
+    def counted(self, shape: Shape, after: str) -> None:
+        """A record was read that says where the run stands; `after`: the line behind it."""
+        self.evaluating = shape.validation and (self.evaluating or not shape.values)
+        self.training = False
+        self._headed |= not (shape.values or shape.validation) and TRAIN.search(shape.lead) is not None
+        goes_on = not shape.values or _GOES_ON.match(after)
+        self.count = (shape.step_name or "epoch") if goes_on else ""
+
+    def text(self, line: str) -> None:
+        """A line was read that is no record: what stands under a count ends with it, unless it names a number."""
+        if self.count and not (_LABELLED.match(line) or _BOX_RULER.match(line)):
+            self.count = ""
+
+    def is_left_by(self, shape: Shape) -> bool:
+        """Whether records of a shape of the training end an evaluation, as where the training has no headings."""
+        return shape.training and not (self._headed and not any(map(TRAIN.search, shape.names)))
 
 
 def heading(line: str) -> bool | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import Any
 
 # What Hugging Face announces, under the names of its arguments.
@@ -34,6 +35,21 @@ _BETWEEN = re.compile(r"\s*[|,;]\s+")
 _ENTRY = re.compile(r"([A-Za-z_][\w.]*)\s*[:=]\s*([^:=\s]+)")
 _FEWEST_ENTRIES, _FEWEST_KNOWN, _LONGEST_ENTRIES = 3, 2, 1000
 _MOST = 4000
+
+
+@dataclass(slots=True)
+class Settings:
+    """Those that were found; what was stated first counts."""
+
+    found: dict[str, Any] = field(default_factory=dict)
+
+    def look(self, line: str, *, begun: bool) -> bool:
+        """Whether a line states settings; once the log has `begun` only where it looks like it."""
+        if begun and "=" not in line and " .." not in line:
+            return False
+        stated = settings_of(line, len(self.found))
+        self.found = {**stated, **self.found}
+        return bool(stated)
 
 
 def settings_of(line: str, known: int) -> dict[str, Any]:

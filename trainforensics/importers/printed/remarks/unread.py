@@ -1,4 +1,4 @@
-"""Lines that were not read: those that could not be, and those that look like records and are of no known kind."""
+"""Lines that were not read: those that could not be, and those that say nothing, though they may look like records."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ _RECORD_LIKE = re.compile(
 )
 _COMPARES = re.compile(r"--+>|\b(?:best|max|min|from|than|improved|threshold|target)\b", re.IGNORECASE)
 _MANY, _MOST_KINDS, _LONGEST = 10, 1000, 120
+_MOST_IDLE, _LONGEST_IDLE = 20_000, 400
+_NUMBERS = re.compile(r"\d+")
 
 
 @dataclass(slots=True)
@@ -27,6 +29,7 @@ class Unread:
     _beyond: int = 0  # after too many kinds of records
     _first_beyond: int = 0
     _counts: dict[str, int] = field(default_factory=dict)
+    _idle: set[str] = field(default_factory=set)  # kinds that said nothing since the last new kind of record
 
     def fails(self, line: int, error: Exception) -> None:
         """Reading a line ended with an error."""
@@ -38,18 +41,33 @@ class Unread:
         self._first_beyond = self._first_beyond or line
         self._beyond += 1
 
-    def note(self, kind: str, line: int, text: str) -> None:
-        """A line said nothing."""
-        if kind in self._counts:
-            self._counts[kind] += 1
-        elif len(self._counts) < _MOST_KINDS and _RECORD_LIKE.search(text) and not _COMPARES.search(text):
-            self._counts[kind] = 1
-            self._kinds[kind] = line, text.strip()[:_LONGEST]
+    @property
+    def any_idle(self) -> bool:
+        """Whether any line said nothing."""
+        return bool(self._idle)
 
-    def again(self, kind: str) -> None:
-        """A further line of a kind that said nothing."""
+    def is_idle(self, line: str) -> bool:
+        """Whether a line says nothing: it differs in its numbers alone from one that said nothing."""
+        if len(line) > _LONGEST_IDLE or "%|" in line or (kind := _NUMBERS.sub("#", line)) not in self._idle:
+            return False
         if kind in self._counts:
             self._counts[kind] += 1
+        return True
+
+    def note(self, number: int, line: str) -> None:
+        """A line said nothing."""
+        if len(line) > _LONGEST_IDLE or len(self._idle) >= _MOST_IDLE:
+            return
+        self._idle.add(kind := _NUMBERS.sub("#", line))
+        if kind in self._counts:
+            self._counts[kind] += 1
+        elif len(self._counts) < _MOST_KINDS and _RECORD_LIKE.search(line) and not _COMPARES.search(line):
+            self._counts[kind] = 1
+            self._kinds[kind] = number, line.strip()[:_LONGEST]
+
+    def forget_idle(self) -> None:
+        """Lines that said nothing so far may say something now."""
+        self._idle.clear()
 
     def warnings(self) -> Iterator[ReadWarning]:
         """One of each."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from trainforensics.importers.printed.records.learn import learn
-from trainforensics.importers.printed.records.shape import Shape
+from trainforensics.importers.printed.records.shape import Groups, Shape
 from trainforensics.importers.printed.steps.bars import Bar
 from trainforensics.importers.printed.steps.clock import Clock
 from trainforensics.importers.printed.steps.pace import Order, Pace
@@ -88,7 +88,7 @@ class Progress:
         self.clock.barred(bar.count, bar.total)
         return False
 
-    def shape_of(self, bar: Bar) -> tuple[Shape, tuple[str | None, ...], bool] | None:
+    def shape_of(self, bar: Bar) -> tuple[Shape, Groups, bool] | None:
         """The shape of a bar's numbers, what it captures, and whether it is new; None where they are no record."""
         shapes = self._held_out if bar.held_out else self._shapes
         postfix = bar.postfix if bar.postfix.isascii() else in_english(bar.postfix)
@@ -105,7 +105,7 @@ class Progress:
         shapes.append(learned)
         return learned, found.groups(), True
 
-    def step_of(self, bar: Bar, shape: Shape, groups: tuple[str | None, ...]) -> int:
+    def step_of(self, bar: Bar, shape: Shape, groups: Groups) -> int:
         """The step of a bar's numbers: the one that they declare, which may begin anew with an epoch that the bar says;
         else the one that the bar counts.
         """
