@@ -103,7 +103,8 @@ class Reader:
             else:
                 if rows.latest is not None:
                     self._catch_up(number - 1)
-                if self._unread.any_idle and not self._is_open() and self._unread.is_idle(whole):
+                if (kind := self._unread.idle_kind(whole)) and not self._is_open():
+                    self._unread.again(kind)
                     continue
                 for piece in pieces(whole):
                     self._piece(piece, number)

@@ -51,7 +51,7 @@ class Rows:
         if shape is not None and shape.rows:
             self.found += 1
             self.progress.counted_row()
-            self.section.row(shape, self.lines.after(number))
+            self.section.row(shape, number, self.lines)
             if abs(step := whole_number(shape.rows[-1][shape.step - 1])) < LARGEST_COUNT:
                 self.clock.declared(step, shape.step_name)
 
@@ -70,7 +70,7 @@ class Rows:
             self.known.mind_restart(shape, groups)
         step = self.steps.of(shape, groups, line)
         if shape.counted:
-            self.section.counted(shape, self.lines.after(line))
+            self.section.counted(shape, line, self.lines)
         if step is None:
             return
         self._mind_lost_count(step, line)

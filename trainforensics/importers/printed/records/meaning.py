@@ -11,10 +11,9 @@ from trainforensics.importers.printed.records.items import Item
 from trainforensics.importers.printed.records.shape import Shape
 from trainforensics.importers.printed.text.prefix import Prefix
 from trainforensics.importers.printed.text.tokens import words_of
-from trainforensics.importers.printed.text.vocabulary import BEFORE_STEP, EPOCHS, SPLITS, STEP_TRUST, trust_of
+from trainforensics.importers.printed.text.vocabulary import BEFORE_STEP, EPISODES, EPOCHS, SPLITS, STEP_TRUST, trust_of
 from trainforensics.importers.rows.axes import says_validation
 
-_EPISODES = frozenset({"episode", "episodes"})
 _EPOCHS_AND_EPISODES = frozenset({"epch", "epoch"})  # beside these "ep" counts episodes
 # What of an epoch is done: "Process 100/3161 ..., epoch 0".
 _OF_DATA = frozenset({"process", "processed", "processing", "progress"})
@@ -37,46 +36,48 @@ def classify(shape: Shape, line: str, items: Sequence[Item], start: int, order: 
     episodes = any(item.name.lower() in _EPOCHS_AND_EPISODES for item in items)
     seen: set[str] = set()
     for i, item in enumerate(items):
-        if item.skipped or item.kind == "average":
+        before, after = items[i - 1] if i else None, items[i + 1] if i + 1 < len(items) else None
+        if item.skipped or item.kind == "average" or (episodes and item.name == "ep"):
             continue
-        lead = not i and not shape.bar and not words_of(line[start : item.start])
-        if item.share and not (item.name or shape.bar or lead or _inside(line, item, items[i - 1] if i else None)):
+        if item.share and not item.name and not _counts_iterations(line, item, before, start, bar=shape.bar):
             item.skipped = True
             continue
-        if i and item.share and not item.name and _OF_PERCENT.fullmatch(line, items[i - 1].end, item.start):
-            item.skipped = True
-            continue
-        if episodes and item.name == "ep":
-            continue
-        part = _part(item, items[i + 1] if i + 1 < len(items) else None, line, shape.dictionary and item.start > start)
-        shape.rival |= part.kind == "step" and step is not None
-        later = part.kind == "step" and step is items[0] and items[0].name.lower() in _EPISODES and i > 1
-        if later and order > 0 and any(known.kind == "value" and known.name for known in items[1:i]):
-            item.skipped = True  # "Episode 100  Avg: -250.5 | Steps: 20000  Secs: 60"
-            continue
-        if part.kind == "step" and step is not None and order * part.trust >= order * trust:
-            item.skipped = True
-            continue
+        part = _part(item, after, line, shape.dictionary and item.start > start)
+        if part.kind == "step" and step is not None:
+            shape.rival = True
+            within = order > 0 and step is items[0] and _lasted(items[: i + 1])
+            if within or order * part.trust >= order * trust:
+                item.skipped = True
+                continue
+            step.skipped = True
         if part.kind == "step":
-            if step is not None:
-                step.skipped = True
             step, trust = item, part.trust
         item.kind = part.kind
-        if part.kind == "value" and item.share and trust_of(last := item.name.lower().rpartition(" ")[2]) is not None:
-            item.name = last  # "Scenario A Algo B updates 5/1000"
-        item.skipped = part.ignored or (part.kind == "value" and item.name in seen)
         shape.validation |= part.held_out
         if part.kind == "value":
+            if item.share and trust_of(last := item.name.lower().rpartition(" ")[2]) is not None:
+                item.name = last  # "Scenario A Algo B updates 5/1000"
+            item.skipped = part.ignored or item.name in seen
             seen.add(item.name)
-    shape.validation |= bool(_HELD_OUT_NAMES & seen)
     values = [item for item in items if item.kind in {"value", "average"} and not item.skipped]
+    shape.validation |= bool(_HELD_OUT_NAMES & seen)
     shape.validation |= bool(values) and all(item.held_out or says_validation(item.name) for item in values)
     shape.step_name = "" if step is None else step.name
 
 
-def _inside(line: str, item: Item, before: Item | None) -> bool:
-    """Whether an unnamed "7/100" counts iterations: in brackets, or right behind the epoch."""
+def _counts_iterations(line: str, item: Item, before: Item | None, start: int, *, bar: bool) -> bool:
+    """Whether an unnamed "7/100" counts: in a bar, at the beginning, in brackets, or right behind the epoch."""
+    if before is not None and _OF_PERCENT.fullmatch(line, before.end, item.start):
+        return False
+    if bar or (before is None and not words_of(line[start : item.start])):
+        return True
     return line[: item.start].rstrip().endswith(("[", "(")) or (before is not None and before.kind == "epoch")
+
+
+def _lasted(items: Sequence[Item]) -> bool:
+    """Whether the last of some numbers says how long an episode was: "Episode 100  Avg: -250.5 | Steps: 20000"."""
+    episode, *between, _ = items
+    return episode.name.lower() in EPISODES and any(known.kind == "value" and known.name for known in between)
 
 
 def take_back_step(shape: Shape, items: Sequence[Item]) -> None:

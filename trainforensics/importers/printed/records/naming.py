@@ -10,6 +10,7 @@ from trainforensics import roles
 from trainforensics.importers.printed.records.items import Item, find_items
 from trainforensics.importers.printed.text.vocabulary import (
     BEFORE_STEP,
+    EPISODES,
     EPOCHS,
     MEASURED,
     RESULT_ROLES,
@@ -35,7 +36,6 @@ _OF_MADE = re.compile(
 )
 _INFERENCE = re.compile(r"(?:infer(?:ence)?|eval(?:uation)?|validation|test)(?:[ _]time)?", re.IGNORECASE)
 _BEST = re.compile(r"(?:val/)?(?:[Bb]est|BEST)(?![a-z])")
-_EPISODES = frozenset({"episode", "episodes"})
 _BARE_AVERAGES = frozenset({"avg", "avg.", "average", "mean"})
 _CLUSTERED = frozenset({"nmi", "ari"})
 _LOGGER = re.compile(r"[a-z_][\w.]*(?<!ing)(?<!ed)")
@@ -256,7 +256,7 @@ def _leave_best(items: Sequence[Item]) -> None:
 def _name_returns(items: Sequence[Item]) -> None:
     """A bare average or score in a line that counts episodes is of their returns: "Episode 100   Avg: -250.5"."""
     known = any(roles.resolve(item.name).role == "reward" for item in items)
-    if known or not any(item.name.lower() in _EPISODES for item in items):
+    if known or not any(item.name.lower() in EPISODES for item in items):
         return
     for item in items:
         if item.name.lower() in _BARE_AVERAGES:

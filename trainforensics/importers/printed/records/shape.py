@@ -122,7 +122,7 @@ class Shape:
     @property
     def timed(self) -> bool:
         """Whether all that it holds are the timers of a step."""
-        return all(name.startswith("timers/") for name in self.names)
+        return all(name.startswith("timers/") for _, name in self.values)
 
     @property
     def losses(self) -> frozenset[str]:

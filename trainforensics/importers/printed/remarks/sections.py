@@ -54,16 +54,16 @@ class Section:
         self.evaluating, self.training = announced, self._headed and not announced
         return True
 
-    def row(self, shape: Shape, after: str) -> None:
-        """A row was read that is like those before it; `after`: the line behind it."""
-        self.count = shape.step_name if _GOES_ON.match(after) else ""
+    def row(self, shape: Shape, number: int, lines: Ahead) -> None:
+        """A row was read, like those before it, on the line of a number."""
+        self.count = shape.step_name if _GOES_ON.match(lines.after(number)) else ""
 
-    def counted(self, shape: Shape, after: str) -> None:
-        """A record was read that says where the run stands; `after`: the line behind it."""
+    def counted(self, shape: Shape, number: int, lines: Ahead) -> None:
+        """A record was read that says where the run stands, on the line of a number."""
         self.evaluating = shape.validation and (self.evaluating or not shape.values)
         self.training = False
         self._headed |= not (shape.values or shape.validation) and TRAIN.search(shape.lead) is not None
-        goes_on = not shape.values or _GOES_ON.match(after)
+        goes_on = not shape.values or _GOES_ON.match(lines.after(number))
         self.count = (shape.step_name or "epoch") if goes_on else ""
 
     def text(self, line: str) -> None:

@@ -41,18 +41,17 @@ class Unread:
         self._first_beyond = self._first_beyond or line
         self._beyond += 1
 
-    @property
-    def any_idle(self) -> bool:
-        """Whether any line said nothing."""
-        return bool(self._idle)
+    def idle_kind(self, line: str) -> str:
+        """The kind of a line that differs in its numbers alone from one that said nothing; empty for another line."""
+        if not self._idle or len(line) > _LONGEST_IDLE or "%|" in line:
+            return ""
+        kind = _NUMBERS.sub("#", line)
+        return kind if kind in self._idle else ""
 
-    def is_idle(self, line: str) -> bool:
-        """Whether a line says nothing: it differs in its numbers alone from one that said nothing."""
-        if len(line) > _LONGEST_IDLE or "%|" in line or (kind := _NUMBERS.sub("#", line)) not in self._idle:
-            return False
+    def again(self, kind: str) -> None:
+        """A further line of a kind that says nothing."""
         if kind in self._counts:
             self._counts[kind] += 1
-        return True
 
     def note(self, number: int, line: str) -> None:
         """A line said nothing."""

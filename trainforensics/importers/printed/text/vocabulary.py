@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from trainforensics import roles
 
@@ -37,6 +38,7 @@ SPLITS = {"train": False, "training": False} | dict.fromkeys(
      "evaluation", "evaluating", "dev", "cv", "verification"), True,
 )  # fmt: skip
 EPOCHS = frozenset({"epoch", "epochs", "ep", "ep.", "epo", "pass"})
+EPISODES = frozenset({"episode", "episodes"})
 # What may stand before the name of a step or an epoch: "completed step: 5", "validation loss at iteration 1000".
 BEFORE_STEP = frozenset(SPLITS) | {
     "at", "completed", "current", "for", "global", "now", "of", "on", "optimizer", "optim", "the", "loss", "results",
@@ -76,6 +78,7 @@ def is_score(name: str) -> bool:
     return roles.resolve(f"val/{name}").role == "val_metric"
 
 
+@lru_cache(1024)
 def is_global(name: str) -> bool:
     """Whether a count of this name never starts again with an epoch."""
     return any(word in name.lower() for word in _GLOBAL)
