@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +14,6 @@ from reading import Read, read
 from trainforensics.importers import console
 from trainforensics.importers.base import NULL, VALUE, Points, Source
 from trainforensics.importers.printed.reader import Reader
-from trainforensics.importers.printed.records.learn import learn
-from trainforensics.importers.printed.records.shape import Shape
 
 SHAPES = ("step {} loss {} lr 0.001", "[INFO] iter: {}/300 | loss: {} | lr: 0.001", "step: {}, lr: 0.001, loss={}")
 
@@ -161,17 +158,6 @@ def test_a_table_without_an_end_that_no_step_precedes_is_read(tmp_path: Path) ->
     assert read_text(tmp_path, table).series["ep_rew_mean"].value.tolist() == [2.5]
 
 
-def test_what_is_beyond_the_kinds_of_records_that_are_learned_is_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("trainforensics.importers.printed.kinds.known._MOST", 3)
-    lines = [f"step {step} {name} loss: 0.5" for step, name in enumerate("abcde")]
-    found = read_text(tmp_path, "\n".join(lines))
-    assert [warning.message for warning in found.warnings] == [
-        "2 lines were not read: the log holds too many kinds of records before them"
-    ]
-
-
 def test_a_step_that_begins_anew_with_each_epoch_goes_on_under_a_bar_of_the_training(tmp_path: Path) -> None:
     rows = [(epoch, step) for epoch in range(1, 6) for step in range(8)]
     text = "\n".join(
@@ -180,29 +166,6 @@ def test_a_step_that_begins_anew_with_each_epoch_goes_on_under_a_bar_of_the_trai
         for count, (epoch, step) in enumerate(rows, 1)
     )
     assert read_text(tmp_path, text).series["Loss"].step.tolist() == list(range(40))
-
-
-NUMBERS = st.sampled_from(
-    ["0", "12", "0.5", "-1.25e-05", "1e+20", "nan", "inf", "1,024", "5K", "None", "3/40", "12.5%"]
-)
-MARKS = st.sampled_from([": ", "=", " ", ":", "\t", " | ", "[", " ("])
-
-
-@settings(max_examples=200, deadline=None)
-@given(
-    st.lists(st.tuples(st.sampled_from(["loss", "lr", "acc", "x", "e", "Ns", "", "k", "t-"]), MARKS, NUMBERS, NUMBERS)),
-    st.sampled_from([" ", ", ", " | ", "  ", " - ", ") ", "] "]),
-)
-def test_a_kind_of_record_takes_the_line_it_was_learned_from_and_its_like(
-    items: list[tuple[str, str, str, str]], between: str
-) -> None:
-    line = between.join(["step 5", "loss: 0.5", *(f"{name}{mark}{first}" for name, mark, first, _ in items)])
-    shape = learn(line)
-    if not isinstance(shape, Shape):
-        return
-    assert shape.pattern.match(line)
-    wider = re.sub(r"(?<=[ \t:=])(\d+)\.(\d+)", r"1\1.\g<2>5", line)
-    assert shape.pattern.match(wider)
 
 
 def test_a_terminal_s_title_hides_no_lines(tmp_path: Path) -> None:

@@ -34,6 +34,10 @@ def assert_series(result: Read, expected: dict[str, Pairs]) -> None:
 
 
 COUNTS: dict[str, tuple[str, dict[str, Pairs]]] = {
+    "an epoch and an iteration out of so many in brackets": (
+        "[0][50/100] loss: 2.5\n[0][100/100] loss: 2.25\n[1][50/100] loss: 2.0\n",
+        {"loss": [(50, 2.5), (100, 2.25), (150, 2.0)]},
+    ),
     "a share that begins the line": (
         "10/500 = 2.0%, SPS: 1.5, ELAP: 18, ETA: 3:16 - loss: 35.5\n"
         "20/500 = 4.0%, SPS: 1.5, ELAP: 22, ETA: 3:12 - loss: 28.0\n",

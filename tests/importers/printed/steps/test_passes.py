@@ -1,4 +1,4 @@
-"""Steps that start again under an epoch's heading, evaluations with counts of their own, headings of evaluations."""
+"""Steps that start again under an epoch's heading, evaluations with counts of their own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from reading import Read, read
 from trainforensics.importers import console
 from trainforensics.importers.base import Points, Source
 from trainforensics.importers.printed.reader import Reader
-from trainforensics.importers.printed.remarks.sections import heading
 
 Series = dict[str, list[tuple[int, float]]]
 
@@ -133,25 +132,6 @@ LOGS: dict[str, tuple[str, Series]] = {
 def test_steps_of_passes(name: str, tmp_path: Path) -> None:
     text, expected = LOGS[name]
     assert_series(read_text(tmp_path, text), expected)
-
-
-@pytest.mark.parametrize(
-    ("line", "announced"),
-    [
-        (" > EVALUATION ", True),
-        ("2019-06-25 10:00:00,081 reid.train INFO: Validation Results - Epoch: 10", True),
-        ("Test Error:", True),
-        ("***** Running Evaluation *****", True),
-        ("Training epoch: 2", False),
-        ("[ Wed Jun  6 16:01:01 2018 ] Training epoch: 2", False),
-        ("Evaluation runs every 500 steps", None),
-        ("test: 500 images", None),
-        ("loading the validation set", None),
-        ("val loss: 0.5", None),
-    ],
-)
-def test_headings(line: str, announced: bool | None) -> None:
-    assert heading(line) is announced
 
 
 def test_a_bar_that_goes_on_under_a_heading_is_the_trainings() -> None:
