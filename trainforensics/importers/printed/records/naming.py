@@ -23,6 +23,7 @@ from trainforensics.importers.printed.text.vocabulary import (
 from trainforensics.importers.rows.axes import says_validation
 
 _SYMBOLS_OF_COUNT = frozenset({"t", "i"})
+_OPENED = frozenset({"[", "(", "[ (", "[("})
 RANK_OF_SEVERAL = "rank of"  # "(0/4)": a rank if the same step comes from several
 _RATE = re.compile(r"0?\.\d+(?:e-\d+)?|\d(?:\.\d+)?e-\d+")
 _SPLIT_BEHIND = re.compile(r"(.+)[ /](\w+)")
@@ -126,45 +127,53 @@ def _name_counts(line: str, items: Sequence[Item], start: int, header: str) -> N
     """Name the numbers at the beginning: "[100] loss: ...", "[1,  2000] loss: ...", "10 | loss 2.5", "(0/4) step 5"."""
     first, second = items[0], items[1] if len(items) > 1 else items[0]
     between = line[first.end : second.start].strip()
-    if (
-        (after := _AFTER.fullmatch(first.name))
-        and between in {":", "=", "is"}
-        and second.name in {"", "is"}
-        and is_count(after[2])
-    ):
+    after = _AFTER.fullmatch(first.name)
+    if after and between in {":", "=", "is"} and second.name in {"", "is"} and is_count(after[2]):
         second.name, second.said, first.name = after[1], True, after[2]
     if first.name in _SYMBOLS_OF_COUNT and first.said and not any(is_count(item.name) for item in items):
         first.name = "iteration"  # "t=5 L=0.5"
     if first.name or second.kind == "average":
         return
-    before, behind = line[start : first.start].strip(), line[first.end : second.start].strip()
+    before = line[start : first.start].strip()
     if first.share:
-        counts = second.share or line[second.end : second.end + 1] == "]"
-        if counts and not second.name and (before, behind) == ("[", "]["):
-            first.name = "epoch"  # "[0/25][50/500]", "[0/25][5000]"
-            second.name = "" if second.share else "iteration"
-        elif before == "(" and behind[:1] == ")" and any(item.name.lower() in STEP_TRUST for item in items[1:3]):
-            first.name = RANK_OF_SEVERAL
-        return
-    closed = line[first.end :].lstrip()[:1]
+        _name_share(line, items, before, between)
+    elif before in _OPENED and line[first.end :].lstrip()[:1] in {"]", ")"}:
+        _name_bracketed(first, second, between)
+    elif before == "[" and between == "," and not second.name and line[second.end : second.end + 1] == "]":
+        alone = header and len(items) == 2 and _RATE.fullmatch(line, second.start, second.end)
+        first.name, second.name = ("step", "learning_rate") if alone else ("epoch", "iteration")  # alone: a list
+    elif not before:
+        _name_bare(line, items, between)
+
+
+def _name_share(line: str, items: Sequence[Item], before: str, behind: str) -> None:
+    """Name the numbers where the first is a share: "[0/25][50/500]", "[0/25][5000]", "(0/4) step 5"."""
+    first, second = items[0], items[1] if len(items) > 1 else items[0]
+    counts = second.share or line[second.end : second.end + 1] == "]"
+    if counts and not second.name and (before, behind) == ("[", "]["):
+        first.name = "epoch"
+        second.name = "" if second.share else "iteration"
+    elif before == "(" and behind[:1] == ")" and any(item.name.lower() in STEP_TRUST for item in items[1:3]):
+        first.name = RANK_OF_SEVERAL
+
+
+def _name_bracketed(first: Item, second: Item, behind: str) -> None:
+    """Name a number alone in brackets: "[0][50/500]", "[100] loss: 0.5"."""
+    if second.share and behind in {"][", "] ["}:
+        first.name = "epoch"
+    else:
+        first.name, first.said = "iteration", True
+
+
+def _name_bare(line: str, items: Sequence[Item], behind: str) -> None:
+    """Name a number that leads: "100 | loss 0.5", "100 nll=0.5", "100 [D loss: 0.5]", "100 loss 0.5", "100: loss"."""
+    first, second = items[0], items[1] if len(items) > 1 else items[0]
     bare = second.said and behind.startswith(second.name) and line[first.end : first.end + 1] == " "
     alone = len(items) == 2 and behind == second.name and not line[second.end :].strip()
-    listed = before == "[" and behind == "," and not second.name and line[second.end : second.end + 1] == "]"
-    if before in {"[", "(", "[ (", "[("} and closed in {"]", ")"} and second.share and behind in {"][", "] ["}:
-        first.name = "epoch"  # "[0][50/500]"
-    elif before in {"[", "(", "[ (", "[("} and closed in {"]", ")"}:
+    if (behind[:1] in {"|", "["} or bare or alone) and _is_result(second.name):
         first.name, first.said = "iteration", True
-    elif listed and header and len(items) == 2 and _RATE.fullmatch(line, second.start, second.end):
-        first.name, second.name = "step", "learning_rate"  # a list that stands alone under its epoch
-    elif listed:
-        first.name, second.name = "epoch", "iteration"
-    elif not before and (behind[:1] in {"|", "["} or bare or alone) and _is_result(second.name):
-        first.name, first.said = (
-            "iteration",
-            True,
-        )  # "100 | loss 0.5", "100 nll=0.5", "100 [D loss: 0.5]", "100 loss 0.5"
-    elif not before and line[first.end : first.end + 1] in {":", "\t"} and len(items) > 1:
-        first.name, first.said = "iteration", True  # "100:  loss: 0.5"
+    elif line[first.end : first.end + 1] in {":", "\t"} and len(items) > 1:
+        first.name, first.said = "iteration", True
         if not second.name and items[2:] and items[2].name.startswith("avg"):  # its mean behind it: what is minimised
             second.name, second.said = "loss", True
             items[2].name, items[2].kind = "loss", "average"
