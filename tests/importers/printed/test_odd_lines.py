@@ -14,6 +14,7 @@ from reading import Read, read
 from trainforensics.importers import console
 from trainforensics.importers.base import NULL, VALUE, Points, Source
 from trainforensics.importers.printed.reader import Reader
+from trainforensics.model import Event
 
 SHAPES = ("step {} loss {} lr 0.001", "[INFO] iter: {}/300 | loss: {} | lr: 0.001", "step: {}, lr: 0.001, loss={}")
 
@@ -166,6 +167,13 @@ def test_a_step_that_begins_anew_with_each_epoch_goes_on_under_a_bar_of_the_trai
         for count, (epoch, step) in enumerate(rows, 1)
     )
     assert read_text(tmp_path, text).series["Loss"].step.tolist() == list(range(40))
+
+
+def test_what_happens_at_the_beginning_of_a_block_is_of_the_last_row_before_it() -> None:
+    reader = Reader(Source(Path("train.log"), "train.log"))
+    list(reader.block("\n".join(f"step {step} loss {3 - step / 100:.4f}" for step in range(1, 51)), 1))
+    found = reader.block("CUDA out of memory\nstep 51 loss 2.0", 51)
+    assert [event.step for event in found if isinstance(event, Event)] == [50]
 
 
 def test_a_terminal_s_title_hides_no_lines(tmp_path: Path) -> None:

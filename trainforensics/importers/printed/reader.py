@@ -109,6 +109,8 @@ class Reader:
                 for piece in pieces(whole):
                     self._piece(piece, number)
                 alert = self._happenings.waits or rows.repeats  # the next record must not be taken without thought
+        if rows.latest is not None:
+            self._catch_up(line + len(lines) - 1)
         yield from self._flush()
 
     def end(self) -> Iterator[Record]:
