@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,9 +18,8 @@ from trainforensics.errors import UsageError
 from trainforensics.importers.base import EMPTY, NULL, STRING, VALUE, Batches, Config, Points
 from trainforensics.model import Event
 from trainforensics.store import schema, staging
-from trainforensics.store.reader import open_run, runs_of
+from trainforensics.store.reader import open_run
 from trainforensics.store.staging import stage
-from trainforensics.store.writer import drop_runs
 
 
 def points(name: str, step: list[int], value: list[float], first_row: int = 0, **more: Any) -> Points:
@@ -123,38 +121,6 @@ def test_parts_are_readable_without_us(tmp_path: Path) -> None:
     assert set(names.columns) >= {"id", "name", "source", "rank", "layer", "expert", "domain"}
 
 
-def test_a_store_without_its_manifest_is_none(tmp_path: Path) -> None:
-    write_jsonl(tmp_path / "run" / "metrics.jsonl", rows(range(20)))
-    imported(tmp_path / "store", tmp_path / "run")
-    assert open_run(tmp_path / "store", "run").name == "run"
-    with pytest.raises(UsageError, match="no run 'other'"):
-        open_run(tmp_path / "store", "other")
-    (tmp_path / "store" / "manifest.json").unlink()
-    with pytest.raises(UsageError, match="not a trainforensics store"):
-        runs_of(tmp_path / "store")
-
-
-@pytest.mark.parametrize("text", ["null", "[]", "5", '{"schema": 1}', "{", "\x00"])
-def test_a_damaged_manifest_is_none_and_is_replaced(tmp_path: Path, text: str) -> None:
-    write_jsonl(tmp_path / "run" / "metrics.jsonl", rows(range(20)))
-    imported(tmp_path / "store", tmp_path / "run")
-    (tmp_path / "store" / "manifest.json").write_text(text)
-    with pytest.raises(UsageError, match="not a trainforensics store"):
-        runs_of(tmp_path / "store")
-    assert list(imported(tmp_path / "store", tmp_path / "run")) == ["run"]
-
-
-@pytest.mark.parametrize("runs", [None, 5, [], {"run": 5}, {"run": ".."}, {"run": None}, {"gone": "gone"}])
-def test_a_manifest_lists_only_what_is_there(tmp_path: Path, runs: object) -> None:
-    write_jsonl(tmp_path / "run" / "metrics.jsonl", rows(range(20)))
-    imported(tmp_path / "store", tmp_path / "run")
-    (tmp_path / "store" / "manifest.json").write_text(json.dumps({"schema": schema.STORE_SCHEMA, "runs": runs}))
-    drop_runs(tmp_path / "store", ["run", "gone"])
-    assert (tmp_path / "run" / "metrics.jsonl").is_file()
-    assert (tmp_path / "store" / "run" / "run.json").is_file()
-    assert list(imported(tmp_path / "store", tmp_path / "run")) == ["run"]
-
-
 @pytest.mark.parametrize("text", ["null", "[]", "{", '{"schema": "trainforensics/store/0"}'])
 def test_a_run_whose_description_is_damaged_says_so(tmp_path: Path, text: str) -> None:
     write_jsonl(tmp_path / "run" / "metrics.jsonl", rows(range(20)))
@@ -177,17 +143,6 @@ def test_tables_that_are_damaged_or_gone_say_so(tmp_path: Path) -> None:
     shutil.rmtree(run.folder / "points")
     with pytest.raises(UsageError, match=r"points: damaged .*analyse the logs again"):
         run.points()
-
-
-def test_importing_again_replaces_and_dropping_removes(tmp_path: Path) -> None:
-    write_jsonl(tmp_path / "run" / "metrics.jsonl", rows(range(20)))
-    imported(tmp_path / "store", tmp_path / "run")
-    write_jsonl(tmp_path / "run" / "metrics.jsonl", rows(range(30)))
-    run = imported(tmp_path / "store", tmp_path / "run")["run"]
-    assert {s.n for s in run.series} == {30}
-    drop_runs(tmp_path / "store", ["run"])
-    assert json.loads((tmp_path / "store" / "manifest.json").read_text())["runs"] == {}
-    assert not run.folder.exists()
 
 
 def test_names_too_long_for_a_file_system_stay_apart() -> None:

@@ -20,9 +20,10 @@ from trainforensics.model import SCHEMA, CrossRunFinding, Index, IndexEntry, Run
 from trainforensics.report import json as report_json
 from trainforensics.report import markdown, narrative
 from trainforensics.signals import Signals
+from trainforensics.store.manifest import drop_runs, read_manifest
 from trainforensics.store.reader import StoredRun
 from trainforensics.store.schema import STORE_SCHEMA
-from trainforensics.store.writer import drop_runs, read_manifest, remove_abandoned
+from trainforensics.store.writer import remove_abandoned
 
 STORE = "parquet"
 RESULT, REPORT, SKIP, PLOTS = "result.json", "report.md", "skip.json", "plots"

@@ -20,7 +20,7 @@ from trainforensics.errors import UsageError
 from trainforensics.importers.base import EMPTY, NULL, STATES
 from trainforensics.model import Axis, Checkpoint, Event, ReadWarning, Segment, Series, SourceSummary
 from trainforensics.store import schema
-from trainforensics.store.writer import read_manifest
+from trainforensics.store.manifest import read_manifest
 
 _PARTS = ("name", "logs", "axis", "grouping", "config", "segments", "checkpoints", "sources")
 _IDENTITY = ("id", "name", "source", "rank", "layer", "expert", "domain", "naive_time")

@@ -31,6 +31,7 @@ from trainforensics.store.assembly.lives import Life
 from trainforensics.store.assembly.paths import wandb_id
 from trainforensics.store.assembly.placement import Member
 from trainforensics.store.assembly.plans import Plan, assemble
+from trainforensics.store.manifest import read_manifest, write_manifest
 from trainforensics.store.staging import Block, Staged, stage
 
 _STAGING = ".staging-"
@@ -225,7 +226,7 @@ def _commit(store: Path, drafts: Sequence[Draft]) -> tuple[str, ...]:
         shutil.rmtree(final, ignore_errors=True)
         draft.folder.rename(final)
     names = tuple(draft.plan.name for draft in drafts)
-    _write_manifest(store, {**read_manifest(store), **{name: schema.encode(name) for name in names}})
+    write_manifest(store, {**read_manifest(store), **{name: schema.encode(name) for name in names}})
     return names
 
 
@@ -395,43 +396,3 @@ def _link_batches(folder: Path, parts: list[Path]) -> None:
             os.link(part, target)
         except OSError:
             shutil.copyfile(part, target)
-
-
-# --- the manifest ------------------------------------------------------------------------------------------------
-
-
-def _write_manifest(store: Path, runs: Mapping[str, str]) -> None:
-    """List the store's runs; written to a temporary name and renamed, so that a store is complete or not there."""
-    temporary = store / f"{schema.MANIFEST}.tmp"
-    document = {"schema": schema.STORE_SCHEMA, "runs": runs}
-    text = json.dumps(document, ensure_ascii=False, indent=1)
-    temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
-    temporary.replace(store / schema.MANIFEST)
-
-
-def read_manifest(store: Path) -> dict[str, str]:
-    """Run name -> folder, of the runs that are there; empty where there is no readable manifest."""
-    try:
-        document = json.loads((store / schema.MANIFEST).read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    if not isinstance(document, dict) or document.get("schema") != schema.STORE_SCHEMA:
-        return {}
-    runs = document.get("runs")
-    named = runs if isinstance(runs, dict) else {}
-    return {
-        name: folder
-        for name, folder in named.items()
-        if folder == schema.encode(name) and (store / folder / schema.RUN_FILE).is_file()
-    }
-
-
-def drop_runs(store: Path, names: Iterable[str]) -> None:
-    """Take runs out of the store; the manifest first, so that it never names what is gone."""
-    runs = read_manifest(store)
-    gone = {name: runs.pop(name) for name in list(names) if name in runs}
-    if not gone:
-        return
-    _write_manifest(store, runs)
-    for folder in gone.values():
-        shutil.rmtree(store / folder, ignore_errors=True)
