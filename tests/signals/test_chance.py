@@ -141,6 +141,15 @@ def test_a_loss_that_stands_about_a_stated_margin(margin: float | None, told: bo
     assert (found is not None and "the same to the model" in found.reason) == told
 
 
+@pytest.mark.parametrize(("back", "told"), [(30, True), (80, False)])
+def test_one_of_two_answers_after_a_launch_anew(back: int, told: bool) -> None:
+    value = 0.6931 + 0.0005 * np.random.default_rng(4).standard_normal(120)
+    value[:3] = value[back : back + 2] = 0.7006
+    signals = make_signals({"train_loss": value})
+    found = ignorance(signals, signals.curves("train_loss")[0], 0.02)
+    assert (found is not None and found.start == back + 2 and "guessing" in found.reason) == told
+
+
 def test_a_loss_that_passes_ln_2_on_its_way_is_none_of_equals() -> None:
     t = np.arange(400)
     signals = make_signals({"train_loss": 0.6 + 0.6 * np.exp(-t / 100)})

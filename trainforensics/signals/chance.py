@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from trainforensics.signals.trend import moving_median
 
 FLAT, RISEN = 2.0, 4.0  # standard errors: what falls by less has no trend, what rises by more another fault
 FEW = 30  # points
-TWO_NEAR = 0.005  # nats; every point: preference losses begin there and move on, noise of small batches is wider
+TWO_NEAR = 0.005  # nats; to the last point: preference losses begin there and move on, small batches are noisier
 PAIRS_NEAR = 0.003  # the loss of random pairs stands at ln of the batch size to three digits
 MOST, STRAYING = 0.9, 0.1  # of all points, which lie this near to the loss of guessing
 COMMON_CLASSES = (10, 100, 1000)  # of the usual classification sets, where the log does not say
@@ -64,6 +64,8 @@ def ignorance(signals: Signals, loss: Curve, near: float) -> Ignorance | None:
 
     `near`: relative distance from the loss of guessing.
     """
+    if (halves := _one_of_two(signals, loss)) is not None:
+        return halves
     if (chance := _classes(signals, loss, near)) is not None:
         return guessing(chance)
     if (never := _never_moved(signals, loss)) is not None:
@@ -154,11 +156,19 @@ def _never_moved(signals: Signals, loss: Curve) -> Ignorance | None:
     return Ignorance(0, None, f"it ends {where}, with hardly any noise to hide a fall in")
 
 
+def _one_of_two(signals: Signals, loss: Curve) -> Ignorance | None:
+    """A loss that stands at ln 2, two classes in equal parts, in nearly all points and to the last one."""
+    off = np.abs(loss.value[2:] - math.log(2))
+    near = np.quantile(off, MOST) < TWO_NEAR and off[len(off) // 2 :].max() < TWO_NEAR
+    if not near or vocabulary(signals) is not None or still_warming_up(signals):
+        return None
+    outside = np.flatnonzero(off >= TWO_NEAR)
+    return replace(guessing(math.log(2)), start=int(outside[-1]) + 3 if len(outside) else 0)
+
+
 def _classes(signals: Signals, loss: Curve, near: float) -> float | None:
     """The value of guessing at random among known classes or pairs at which the whole run stands."""
     size = vocabulary(signals)
-    if size is None and np.abs(loss.value[2:] - math.log(2)).max() < TWO_NEAR and not still_warming_up(signals):
-        return math.log(2)  # two classes in equal parts
     if len(loss) < FEW or not -FLAT < drift(loss.value) < RISEN:
         return None
     if size is None and signals.has("logit_scale"):  # views or texts and images are matched against each other

@@ -84,7 +84,10 @@ def _own_faults(signals: Signals, curve: Curve, mask: Bools, losses: list[Bad]) 
     if not len(first):
         return mask
     kept = _unskipped(signals, curve, first, last)
-    if _averaged(signals, curve, first, last):
+    scale = loss_scale(signals)
+    if scale is not None and scale.dynamic and scale.decay is None and _averaged(signals, curve, curve.step[mask]):
+        return np.zeros(len(mask), dtype=bool)  # means that updates entered which the scaler skipped
+    if _averaged(signals, curve, curve.step[first[0] : last[0] + 1]):
         last = first
     shown = np.zeros(len(mask) + 1, dtype=int)
     np.add.at(shown, first[kept], 1)
@@ -140,13 +143,13 @@ def _still_learns(losses: list[Bad]) -> bool:
     return False
 
 
-def _averaged(signals: Signals, curve: Curve, first: Ints, last: Ints) -> bool:
-    """Whether a second series of the same thing is finite meanwhile: the NaN then lives on in an average only."""
+def _averaged(signals: Signals, curve: Curve, bad: Ints) -> bool:
+    """Whether a second series of the same thing is finite at these steps: the NaN then lives on in an average only."""
     origin = (curve.series.role, curve.series.rank, curve.series.layer)
     for other in signals.curves(curve.series.role or ""):
         if other is curve or (other.series.role, other.series.rank, other.series.layer) != origin:
             continue
-        inside = at_steps(other, curve.step[first[0] : last[0] + 1])
+        inside = at_steps(other, bad)
         if len(inside) > 1 and np.mean(np.isfinite(inside)) > 0.5:
             return True
     return False

@@ -17,7 +17,7 @@ from trainforensics.signals.measure import Excursion
 from trainforensics.signals.noise import medians, robust_sigma
 from trainforensics.signals.rises import mann_kendall, sustained_rise
 from trainforensics.signals.run import Signals
-from trainforensics.signals.stretches import stretches
+from trainforensics.signals.stretches import at_steps, stretches
 from trainforensics.signals.trend import moving_median
 
 MIN_POINTS = 30
@@ -34,6 +34,7 @@ SUDDEN_POINTS = 8  # to half of a fall
 FEW, GONE_POINTS, ALL = 60, 4, 0.8  # a short log; points at its end that show all (this share) of the gain to be lost
 FEWEST_STUMBLE, STUMBLE_WIDTHS = 15, 5.0
 FEWEST_LAPSE, LAPSE = 5, 0.08  # points and share of the log of a lapse; dips are over sooner
+NEVER_POINTS, NEVER_SHARE = 50, 0.85  # updates, and the share of them at which nothing is earned
 ALIKE_POINTS, ALIKE_SHARE = 10, 0.25  # updates at the end of the log, and their share of it
 KEPT = 0.8  # of the points before it that lie at the settled level
 ALONE = 2.0  # times as deep as every other dip
@@ -237,8 +238,11 @@ def advantages_vanish(signals: Signals) -> Move | None:
 
 def all_alike(signals: Signals) -> Move | None:
     """Where, from some update to the end, every sample earns exactly the same: the reward has no spread and does not
-    move, so that no advantage is left to learn from. A reward that nothing exceeds is a solved task."""
+    move, so that no advantage is left to learn from; or where that is so at nearly every update of the log. A reward
+    that nothing exceeds is a solved task."""
     spreads = [curve for curve in signals.curves("reward_std") if curve.series.rank is None]
+    if (never := _hardly_ever_paid(signals, spreads)) is not None:
+        return never
     for logged in signals.curves("reward"):
         reward = logged.only_finite()
         since = _alike_from(reward, spreads) if reward.series.rank is None and len(reward) else len(reward)
@@ -246,6 +250,21 @@ def all_alike(signals: Signals) -> Move | None:
             continue
         before = float(np.median(reward.value[:since]))
         return Move(reward, since, before, float(reward.value[-1]), np.inf)
+    return None
+
+
+def _hardly_ever_paid(signals: Signals, spreads: Sequence[Curve]) -> Move | None:
+    """A reward that is the least it ever is, without any spread, at nearly all updates and in every third of them; at
+    all of them where that is nothing."""
+    for reward in (logged.only_finite() for logged in signals.curves("reward")):
+        least = reward.value.min(initial=np.inf)
+        lost = reward.value == least
+        for spread in spreads:
+            lost &= at_steps(spread, reward.step) == 0
+        thirds = np.array_split(lost, 3)
+        enough = len(reward) >= NEVER_POINTS and reward.series.rank is None and bool(spreads)
+        if enough and (least == 0 or not lost.all()) and min(float(part.mean()) for part in thirds) >= NEVER_SHARE:
+            return Move(reward, int(np.argmax(lost)), float(reward.value.max()), float(least), np.inf)
     return None
 
 

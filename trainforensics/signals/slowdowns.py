@@ -137,7 +137,7 @@ def _slowdown(pace: Pace, curve: Curve, e: Excursion, settled: int, to_end: bool
     if gradual and not _steps_up(curve.value, onset):
         # a slope begins where it bends, which noise hides from a look at single points
         low = max(0, e.onset - e.rise)
-        onset = low + knee(curve.value[low : e.onset + e.rise + 1])
+        onset = low + knee(curve.value[low : max(e.onset, e.knee) + e.rise + 1])
     return Slowdown(onset + settled, last - 1 + settled, factor, e.z, before, now, to_end, gradual)
 
 

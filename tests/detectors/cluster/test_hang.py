@@ -179,3 +179,13 @@ def test_a_pause_at_the_only_evaluation_is_its_own(evaluated: tuple[int, ...], t
     evaluation = make_curve(np.ones(len(evaluated)), "val_loss", step=evaluated, series_id=1)
     timed = make_curve(np.full(N, 2.0), step=np.arange(N), time=1.7e9 + np.cumsum(gaps))
     assert isinstance(hang.detect(make_signals([timed, evaluation]), PARAMS), Fired if told else Clear)
+
+
+@pytest.mark.parametrize(("back", "told"), [(3.9, False), (2.2, True)])
+def test_a_pause_after_which_the_loss_is_where_it_began_is_a_new_launch(back: float, told: bool) -> None:
+    gaps = seconds()
+    gaps[617] += 1500
+    loss = 2 + 2 * np.exp(-np.arange(N) / 60)
+    loss[617:] = 2 + (back - 2) * np.exp(-np.arange(N - 617) / 60)
+    curve = make_curve(loss, step=np.arange(N), time=1.7e9 + np.cumsum(gaps))
+    assert isinstance(hang.detect(make_signals([curve]), PARAMS), Fired) == told

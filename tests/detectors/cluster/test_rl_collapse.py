@@ -230,3 +230,14 @@ def test_a_reward_that_falls_all_along_however_noisy() -> None:
 def test_rewards_whose_differences_overflow_raise_nothing() -> None:
     with np.errstate(all="ignore"):
         judge({"reward": np.where(np.random.default_rng(0).random(N) < 0.7, 1.7e308, -1.7e308)})
+
+
+@pytest.mark.parametrize(("level", "paid", "told"), [(0.0, 6, True), (0.0, 0, True), (1.0, 0, False), (0.0, 40, False)])
+def test_a_reward_that_hardly_any_sample_earns(level: float, paid: int, told: bool) -> None:
+    reward, spread = np.full(160, level), np.zeros(160)
+    at = np.linspace(3, 156, paid).astype(int)
+    reward[at], spread[at] = 0.125, 0.35
+    outcome = judge({"reward": reward, "reward_std": spread})
+    assert isinstance(outcome, Fired) == told
+    if told and paid:
+        assert "154 of 160 updates" in one(outcome).summary

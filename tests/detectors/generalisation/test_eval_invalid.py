@@ -240,3 +240,10 @@ def test_a_part_that_is_nothing_in_training_as_well_is_none() -> None:
     own = [make_curve(v, "train_loss", name="train/cls_loss", domain="cls") for v in (np.zeros(100), np.ones(100))]
     told = [len(findings(make_signals([evaluation(falling()), none, training(), part]))) for part in own]
     assert told == [0, 1]
+
+
+def test_an_error_that_stands_in_training_as_well_is_none() -> None:
+    stands = evaluation(np.full(N, 1.44), name="rmse_e_val")
+    for level, told in ((1.44, 0), (1.45, 1)):
+        own = make_curve(np.full(N, level), None, step=stands.step, name="rmse_e_trn", series_id=7)
+        assert len(findings(make_signals([stands, training(), own]))) == told

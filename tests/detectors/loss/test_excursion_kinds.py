@@ -201,6 +201,17 @@ def test_in_a_game_only_what_towers_over_all_else_is_told() -> None:
     assert outcome.findings[0].onset_step == 41
 
 
+@pytest.mark.parametrize(("shared", "told"), [(True, Fired), (False, NotApplicable)])
+def test_in_a_game_two_losses_that_tower_in_one_row_are_told(shared: bool, told: type) -> None:
+    rng = np.random.default_rng(3)
+    params = {p.name: p.default for p in instant_burst.META.params}
+    generator, other = 3 + 0.3 * rng.standard_normal(130), 0.15 + 0.03 * rng.standard_normal(130)
+    generator[84] = 6.5
+    other[84 if shared else 60] = 0.4
+    curves = [make_curve(generator, "train_loss", name="loss_G"), make_curve(other, None, name="d_loss", series_id=2)]
+    assert isinstance(instant_burst.detect(make_signals(curves), params), told)
+
+
 def test_bursts_beside_a_reward_are_remarks_unless_the_gradient_bursts_with_them() -> None:
     values, norm = burst(healthy(900), 400, 3.0), 1 + 0.1 * np.random.default_rng(0).standard_normal(900)
     params = {p.name: p.default for p in instant_burst.META.params}

@@ -167,3 +167,17 @@ def test_a_learning_rate_that_waits_tells_of_a_skipped_update(waits: bool) -> No
     rate = 1e-4 - 1e-7 * np.cumsum(moves)
     signals = make_signals({"train_loss": LOSS, "grad_norm": nan_at(*at), "learning_rate": rate})
     assert isinstance(grad_nan.detect(signals, {}), Clear) is waits
+
+
+def test_means_that_skipped_updates_entered_are_quiet() -> None:
+    scale = np.where(np.arange(N) // 40 % 2, 32768.0, 65536.0)
+    average = NORM.copy()
+    average[100::50] = np.nan
+    for moved, told in ((scale, Clear), (np.full(N, 65536.0), Fired)):
+        curves = [
+            make_curve(LOSS, "train_loss"),
+            make_curve(NORM, "grad_norm", name="grad_norm (current)"),
+            make_curve(average, "grad_norm", name="train_grad_norm", series_id=5),
+            make_curve(moved, "loss_scale", series_id=6),
+        ]
+        assert isinstance(grad_nan.detect(make_signals(curves), {}), told)

@@ -53,6 +53,7 @@ FEW = 0.01  # of the points of a log: several pauses among long steps
 CHORES = (5, 10, 20, 25, 50, 100, 200, 250, 500, 1000)  # points between evaluations or saves
 TIMEOUTS = frozenset({"nccl-timeout", "hang"})
 KILLED = frozenset({"preemption", "node-lost"})
+ANEW = 0.75  # of what was learnt, that is lost where a run is launched again
 BETWEEN_CHECKPOINTS = 20  # logged points: checkpoints lie further apart, on round steps
 _SECONDS = re.compile(r"[\[( _](?:s|sec|secs|seconds)[\])]?$", re.IGNORECASE)
 META = Meta(
@@ -226,12 +227,24 @@ def _restarted(signals: Signals, curve: Curve, at: int) -> bool:
     before, after = int(curve.step[at]), int(curve.step[at + 1])
     if curve.segment[at] != curve.segment[at + 1] or at == 0:
         return True
+    if _begins_anew(signals, before, after):
+        return True
     slack = 2 * curve.cadence
     if any(r.sure and before - slack <= r.before and r.step <= after + slack for r in restarts(signals)):
         return True
     saved = [c.step for c in signals.checkpoints]
     apart = _round(BETWEEN_CHECKPOINTS * curve.cadence)
     return after // apart * apart >= before or any(before <= step <= after for step in saved)
+
+
+def _begins_anew(signals: Signals, before: int, after: int) -> bool:
+    """Whether the training loss is back where it began, for what most of the log had unlearnt again."""
+    loss = signals.curve("train_loss")
+    if loss is None or not (len(loss := loss.only_finite()) and loss.step[0] <= before < after <= loss.step[-1]):
+        return False
+    first, last, since = (float(loss.value[loss.at(step)]) for step in (int(loss.step[0]), before, after))
+    learnt = first - float(np.median(loss.value))
+    return first - last > learnt / 2 > 0 and since - last >= ANEW * (first - last)
 
 
 def _round(least: int) -> int:

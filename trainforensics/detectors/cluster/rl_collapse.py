@@ -198,6 +198,9 @@ def _answers(signals: Signals, step: int) -> list[Evidence]:
 
 def _without_spread(alike: Move) -> Finding:
     curve, step = alike.curve, alike.step
+    since = curve.value[alike.onset :]
+    same = int(np.sum(since == alike.after))
+    often = "every update" if same == len(since) else f"{same} of {len(since)} updates"
     return Finding(
         kind="rl-collapse",
         series=curve.name,
@@ -205,11 +208,11 @@ def _without_spread(alike: Move) -> Finding:
         onset_step=step,
         onset_interval=(int(curve.step[max(alike.onset - 1, 0)]), step),
         confidence=0.8,
-        summary=f"{curve.name} is {alike.after:.3g} for every sample from step {step} to {int(curve.step[-1])}, "
-        "with no spread at all: no advantage is left to learn from.",
+        summary=f"{curve.name} is {alike.after:.3g} for every sample at {often} from step {step} to "
+        f"{int(curve.step[-1])}, with no spread at all: no advantage is left to learn from.",
         segment=int(curve.segment[alike.onset]),
         recovery="unrecovered",
-        evidence=(Evidence(curve.name, step, alike.after, alike.before, "the same at every update since, and before"),),
+        evidence=(Evidence(curve.name, step, alike.after, alike.before, f"the same at {often} since, and before"),),
     )
 
 

@@ -100,7 +100,7 @@ def _fault(curve: Curve, train: Curve | None, signals: Signals, params: Params) 
     fault = _not_finite(curve, signals) if not _class_is_absent(curve, signals) else None
     if fault is not None or train is None or curve.series.role != "val_loss":
         return fault
-    if _of_a_game(signals) or _is_none_of_training(curve, signals):
+    if _of_a_game(signals) or _stands_in_training(curve, signals):
         return fault
     clean = evaluated(usable(curve))
     level = _training_level(train, clean)
@@ -124,10 +124,13 @@ def _class_is_absent(curve: Curve, signals: Signals) -> bool:
     return bool(goes > 1) and any(np.isin(lost, c.step[c.finite]).all() for c in others)
 
 
-def _is_none_of_training(curve: Curve, signals: Signals) -> bool:
-    """Whether a part of the loss that is nothing in training as well is evaluated: a class loss where there is one."""
+def _stands_in_training(curve: Curve, signals: Signals) -> bool:
+    """Whether what is evaluated does not move in training either: a class loss where there is one class, which is
+    nothing in both, or a number that is the same in both."""
     parts = (c for c in signals.curves("train_loss") if c.series.domain == curve.series.domain is not None)
-    return any(not c.value.any() for c in parts)
+    trained = (c for c in signals.every_curve() if c.series.role not in {"val_loss", "val_metric"})
+    same = (np.array_equal(c.step, curve.step) and np.array_equal(c.value, curve.value) for c in trained)
+    return any(not c.value.any() for c in parts) or any(same)
 
 
 def _of_a_game(signals: Signals) -> bool:

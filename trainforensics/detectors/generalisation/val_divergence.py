@@ -29,7 +29,10 @@ Parameters:
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+from numpy.typing import NDArray
 
 from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.kinds import KINDS
@@ -48,6 +51,7 @@ from trainforensics.signals.evaluations import (
     log_perplexities,
     median_of,
     oriented,
+    point_noise,
     validation_curves,
 )
 from trainforensics.signals.jumps import MAX_JUMP_POINTS, level_jump
@@ -202,12 +206,20 @@ def _is_another_shape(curve: Curve, points: Condensed, rise: Rise, train: Curve 
     fine = condense(curve, MAX_JUMP_POINTS)
     jump = level_jump(fine)
     if jump is not None and jump.z >= params["jump_z"] and jump.after - jump.before >= 0.6 * height:
-        before, after = level_up_to(train, fine.step)[jump.at - 1 : jump.at + 1]
-        return not 0 < after <= params["memorised"] * before
+        level = level_up_to(train, fine.step)
+        before, after = level[jump.at - 1 : jump.at + 1]
+        known = level[np.isfinite(level) & (level > 0)]
+        fell = 0 < after <= params["memorised"] * before and float(np.log(before / after)) > 2 * _unsteadiness(known)
+        return not fell
     hump = second_descent(points)
     if hump is None or hump.z < params["z"]:
         return False
     return hump.top - hump.end >= params["undone"] * (hump.top - hump.low)
+
+
+def _unsteadiness(level: NDArray[np.float64]) -> float:
+    """Standard deviation, in logarithms, of the difference of two levels next to each other."""
+    return math.sqrt(2) * point_noise(np.log(level))
 
 
 def _finding(

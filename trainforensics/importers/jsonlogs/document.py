@@ -117,8 +117,8 @@ def _next_object(text: str, at: int) -> int:
 def rows_of(value: Any) -> Document | None:
     """Rows of a decoded document, None where it holds none.
 
-    They are [{...}, ...], {"loss": [...], ...}, {"loss": {"0": ...}, ...}, one of these below a key that says so, or
-    lists of rows below any key.
+    They are [{...}, ...], {"loss": [...], ...}, {"loss": {"0": ...}, ...}, one of these below a key that says so, lists
+    of rows below any key, or series that state their first step and the interval of their values.
     """
     if isinstance(value, list):
         rows = [row for row in value if isinstance(row, Mapping)]
@@ -130,7 +130,7 @@ def rows_of(value: Any) -> Document | None:
             found = rows_of(value[key])
             if found is not None:
                 return Document(found.rows, {**_beside(value, (key,)), **found.beside})
-    return _columns(value) or _keyed(value) or _histories(value)
+    return _columns(value) or _keyed(value) or _histories(value) or _spaced(value)
 
 
 def holds_result(row: Mapping[str, Any]) -> bool:
@@ -203,6 +203,21 @@ def _histories(value: Mapping[str, Any]) -> Document | None:
     for key, others in found.items():
         rows += [{"split": "val", **row} for row in others if says_validation(key)]
     return Document(rows, _beside(value, ()))
+
+
+def _spaced(value: Mapping[str, Any]) -> Document | None:
+    """Rows of {"lm loss": {"start_step": 0, "step_interval": 5, "values": [...]}, ...}, as of Megatron's tests; values
+    may be keyed by their steps instead."""
+    rows: dict[int, dict[str, Any]] = {}
+    for name, series in value.items():
+        held = series.get("values") if isinstance(series, Mapping) else None
+        if isinstance(held, list) and is_number(series.get("start_step")) and is_number(series.get("step_interval")):
+            held = {series["start_step"] + i * series["step_interval"]: item for i, item in enumerate(held)}
+        if isinstance(held, Mapping) and all(str(step).isdigit() for step in held):
+            for step, item in held.items():
+                rows.setdefault(int(step), {})[name] = item
+    found = [{"step": step, **rows[step]} for step in sorted(rows)]
+    return Document(list(found)) if len(found) > 1 and any(map(holds_result, found)) else None
 
 
 def _lists(value: Mapping[str, Any]) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:

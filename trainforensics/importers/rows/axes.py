@@ -62,7 +62,7 @@ _ITERATIONS = frozenset(
         "minibatch",
     }
 )
-_EPOCHS = ("epoch", "epochs", "epoch_num", "current_epoch", "epoch_idx", "ep", "pass")
+_EPOCHS = ("epoch", "epochs", "epoch_num", "current_epoch", "epoch_idx", "epoch_id", "epoch_index", "ep", "pass")
 _CHECKPOINTS = frozenset({"snapshot_pkl", "snapshot", "checkpoint", "checkpoint_path", "ckpt", "ckpt_path"})
 _LAST_NUMBER = re.compile(r"(\d+)(?:\.[a-z]\w*)?/?$")
 _SAMPLES = (

@@ -37,7 +37,9 @@ SPLITS = {"train": False, "training": False} | dict.fromkeys(
     ("test", "testing", "val", "vali", "valid", "validation", "validate", "validating", "eval", "evaluate",
      "evaluation", "evaluating", "dev", "cv", "verification"), True,
 )  # fmt: skip
-EPOCHS = frozenset({"epoch", "epochs", "ep", "ep.", "epo", "pass"})
+EPOCHS = frozenset(
+    {"epoch", "epochs", "ep", "ep.", "epo", "pass", "epoch_id", "epoch_idx", "epoch_index", "epoch_no", "pass_id"}
+)
 EPISODES = frozenset({"episode", "episodes"})
 # What may stand before the name of a step or an epoch: "completed step: 5", "validation loss at iteration 1000".
 BEFORE_STEP = frozenset(SPLITS) | {

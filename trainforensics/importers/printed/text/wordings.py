@@ -156,9 +156,10 @@ _FORMATS = tuple(
          r" (precision=.*?), (hit=.*?), (ndcg=.*)",
          r"\1: train_loss=\2, val/\3, val/\4, val/\5, val/\6"),
         # YOLOv7's results.txt: epoch, memory, losses, labels, image size, scores, held-out losses
-        ("G ", r"\s*(\d+)/\d+\s+[\d.]+G" + 4 * _CELL + r"\s+\d+\s+\d+" + 7 * _CELL + r"\s*",
-         r"epoch \1: box_loss=\2, obj_loss=\3, cls_loss=\4, total_loss=\5, val/precision=\6, val/recall=\7,"
-         r" val/mAP50=\8, val/mAP50-95=\9, val/box_loss=\g<10>, val/obj_loss=\g<11>, val/cls_loss=\g<12>"),
+        ("G ", r"\s*(\d+)/\d+\s+([\d.]+)G" + 4 * _CELL + r"\s+\d+\s+\d+" + 7 * _CELL + r"\s*",
+         r"epoch \1: box_loss=\3, obj_loss=\4, cls_loss=\5, total_loss=\6, val/precision=\7, val/recall=\8,"
+         r" val/mAP50=\9, val/mAP50-95=\g<10>, val/box_loss=\g<11>, val/obj_loss=\g<12>, val/cls_loss=\g<13>,"
+         r" gpu_mem_gb=\2"),
         ("Step ", rf"\s*Step\s+(\d+): (train|eval)\s+(\w+) \|\s+({NUMBER})", r"step \1, \2/\3: \4"),  # Trax
         # YOLACT: epoch, iteration, losses by their first letters, of which T is the total
         (" || ", rf"\s*\[\s*(\d+)\]\s+(\d+) \|\| (.*) \| T: ({NUMBER}) \|\| ETA: .* \|\| timer: ({NUMBER})",
