@@ -50,7 +50,7 @@ LEARNT = 0.5  # logarithm of the factor by which the training loss fell from its
 META = Meta(
     kind=KINDS["eval-invalid"],
     needs=("val_loss|val_metric",),
-    uses=("train_loss", "grad_norm"),
+    uses=("train_loss", "grad_norm", "*"),
     params=(
         Param("frozen", 5.0, "evaluations in a row with exactly one value; rounding alone seldom repeats that often"),
         Param("nothing", 10.0, "evaluations in which a young model finds nothing at all"),
