@@ -315,11 +315,62 @@ STORIES = {
     "a rank leaves at once": Story(
         "rank-divergence", ranks(1.0 * AFTER), "bad-shard", incident={"scope": Scope(rank=2), "recovery": "unrecovered"}
     ),
+    "a rank leaves at once, soon after its onset was told": Story(
+        "rank-divergence",
+        ranks(np.where(STEP < ONSET + 3, 0.2 * AFTER, 1.0)),
+        "bad-shard",
+        incident={"scope": Scope(rank=2), "recovery": "unrecovered"},
+    ),
     "a rank drifts away": Story(
         "rank-divergence",
         ranks(np.where(AFTER, (STEP - ONSET + 5) / 40, 0)),
         "rank-desync",
         incident={"scope": Scope(rank=2), "recovery": "unrecovered"},
+    ),
+    "a rank waits for its data": Story(
+        "straggler",
+        {**CALM, "dataloader_time": at(noise(0.05, 4), 40, N)},
+        "dataloader",
+        incident={"role": "dataloader_time", "scope": Scope(rank=2)},
+    ),
+    "twins part and nothing says why": Story("nondeterminism", CALM, "unknown"),
+    "evaluations are no numbers from the first on": Story(
+        "eval-invalid",
+        [make_curve(CALM["train_loss"], step=STEP), evaluated(np.nan, np.nan)],
+        "labels",
+        onset=0,
+        incident={"series": "val_loss", "role": "val_loss"},
+    ),
+    "evaluations are no numbers beside broken weights": Story(
+        "eval-invalid",
+        [make_curve(nan_from(CALM["train_loss"]), step=STEP), evaluated(2.0, np.nan)],
+        "not labels",
+        incident={"series": "val_loss", "role": "val_loss"},
+        beside=(make_incident("nan-onset", ONSET),),
+    ),
+    "no sample is paid": Story(
+        "rl-collapse", {"reward": np.zeros(N), "reward_std": np.zeros(N)}, "reward-signal", onset=0
+    ),
+    "the rate of the new life is not the old one's": Story(
+        "resume-discontinuity", CALM, "schedule", incident={"role": "learning_rate", "series": "lr"}
+    ),
+    "rate and scale begin anew": Story(
+        "resume-discontinuity",
+        {
+            **CALM,
+            "learning_rate": np.where(AFTER, 1.2e-2, 4e-3),
+            "loss_scale": np.where(AFTER, 65536.0, 262144.0),
+        },
+        "optimizer-state schedule",
+        said=RESTART,
+        config=FP16,
+    ),
+    "a burst soon after a checkpoint was loaded to begin with": Story(
+        "instant-burst",
+        {"train_loss": at(learnt(), 3, start=5), "grad_norm": at(noise(seed=1), 6, start=5)},
+        "not optimizer-state",
+        said=(Event("checkpoint-loaded", -1),),
+        onset=5,
     ),
     "loading takes the time": Story(
         "throughput-drop",

@@ -82,3 +82,10 @@ def validated(case: Case) -> Validation | None:
 def _still_up(case: Case, step: int) -> bool:
     end = case.incident.end_step
     return case.incident.recovery != "recovered" or (end is not None and step < end)
+
+
+@once
+def not_finite(case: Case) -> bool:
+    """Whether the series of the incident is NaN or infinite at its onset."""
+    named = (curve for curve in case.signals.every_curve() if curve.name == case.incident.series)
+    return any(not np.isfinite(curve.value[curve.step == case.onset]).all() for curve in named)

@@ -75,3 +75,14 @@ def scale_floor(case: Case) -> float | None:
         return None
     last = float(curve.only_finite().value[-1])
     return last if last <= 1 else None
+
+
+@once
+def scale_lost(case: Case) -> bool:
+    """Whether the loss scale differs fourfold or more between the two sides of the onset."""
+    curve = case.signals.curve("loss_scale")
+    at = curve.at(case.onset - 1) if curve is not None else -1
+    if curve is None or at < 0 or at + 1 >= len(curve):
+        return False
+    before, after = float(curve.value[at]), float(curve.value[at + 1])
+    return before > 0 and after > 0 and max(before / after, after / before) >= 4

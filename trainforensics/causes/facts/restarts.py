@@ -15,11 +15,12 @@ RESUME_WORDS = ("restart", "resume", "resumed", "checkpoint-loaded", "load-check
 
 @once
 def near(case: Case) -> int | None:
-    """Step of a restart at the onset or shortly before, else None."""
+    """Step of a restart at the onset or shortly before, else None; to begin with a checkpoint is none."""
     steps = [event.step for event in case.signals.events if event.kind in RESUME_WORDS and event.step is not None]
     if case.loss is not None and len(case.loss) > 1:
         steps += case.loss.step[1:][np.diff(case.loss.segment) != 0].tolist()
-    close = [s for s in steps if -2 * case.cadence <= case.onset - s <= 10 * case.cadence]
+    first = int(case.loss.step[0]) if case.loss is not None and len(case.loss) else min(steps, default=0)
+    close = [s for s in steps if s >= first and -2 * case.cadence <= case.onset - s <= 10 * case.cadence]
     return max(close, default=None)
 
 

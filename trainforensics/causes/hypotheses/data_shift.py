@@ -39,7 +39,7 @@ PRIORS: Mapping[str, float] = {
 }
 
 TEST = "compare source, length and duplicates of the samples before and after {}"
-OF_THE_LOSS = frozenset({"instant-burst", "gradual-rise", "divergence", "plateau", "oscillation"})
+OF_THE_LOSS = frozenset({"instant-burst", "gradual-rise", "divergence", "oscillation"})
 
 
 def weigh(case: Case) -> Weight:

@@ -11,7 +11,7 @@ from trainforensics.causes.evidence.rate import rate_jump
 from trainforensics.causes.evidence.restarts import counts_anew, joins
 from trainforensics.causes.evidence.timing import periodic
 from trainforensics.causes.evidence.witnesses import rooted
-from trainforensics.causes.weight import CLEAR, HINT, PROOF, Reason, Weight
+from trainforensics.causes.weight import CLEAR, HINT, PROOF, STRONG, Reason, Weight
 
 CAUSE = "dataloader"
 PRIORS: Mapping[str, float] = {
@@ -51,6 +51,8 @@ def weigh(case: Case) -> Weight:
         reasons += rooted(case, CLEAR, "resume-discontinuity", "periodic-data-order")
     elif case.kind == "rank-divergence":
         reasons += lone_gap(case, at_once=CLEAR, grew=-CLEAR)
+    elif case.kind == "straggler" and case.incident.role == "dataloader_time":
+        reasons.append(Reason(STRONG, "what takes longer on this rank is the loading of its data"))
     else:
         reasons += part_of_step(case, "dataloader_time", "data loading", longer=CLEAR, usual=-HINT)
     return Weight(

@@ -11,7 +11,7 @@ CAUSE = "environment"
 PRIORS: Mapping[str, float] = {
     "resume-discontinuity": 0.05,
     "throughput-drop": 0.05,
-    "nondeterminism": 0.35,
+    "nondeterminism": 0.2,
     "straggler": 0.05,
     "hang": 0.05,
     "clock-skew": 0.5,

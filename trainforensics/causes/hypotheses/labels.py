@@ -25,6 +25,7 @@ PRIORS: Mapping[str, float] = {
     "eval-regression": 0.03,
     "plateau": 0.03,
 }
+BROKEN = frozenset({"nan-onset", "divergence", "loss-zero"})
 
 
 def weigh(case: Case) -> Weight:
@@ -37,6 +38,9 @@ def weigh(case: Case) -> Weight:
         if facts.gradient.zero_share(case) > 0.5 and not facts.loss.climbed_before(case):
             text = "loss and gradient norm are exactly 0 together and nothing jumped before: no label counts any more"
             reasons.append(Reason(CLEAR, text))
+    sound = not any(other.kind in BROKEN for other in case.incidents)  # else the evaluation tells of broken weights
+    if case.kind == "eval-invalid" and sound and facts.evaluation.not_finite(case):
+        reasons.append(Reason(CLEAR, "the evaluation is no number, as without a label that counts or out of range"))
     return Weight(
         reasons,
         "count unmasked labels in the first batches and check their range; overfit a single batch",

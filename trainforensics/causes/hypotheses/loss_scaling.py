@@ -34,8 +34,11 @@ def _not_restored(case: Case) -> list[Reason]:
     if curve is None or at < 0 or at + 1 >= len(curve):
         return []
     before, after = float(curve.value[at]), float(curve.value[at + 1])
-    if before > 0 and after > 0 and max(before / after, after / before) >= 4:
-        return [Reason(PROOF, f"the loss scale was {before:g} before the restart and {after:g} after it")]
+    rate = facts.rate.around(case)
+    if facts.precision.scale_lost(case):
+        more = [Reason(-STRONG, "nor does the learning rate join: more than the scale is lost")]
+        told = Reason(PROOF, f"the loss scale was {before:g} before the restart and {after:g} after it")
+        return [told, *(more if rate is not None and rate.jump > 1.0 else [])]
     return [Reason(-CLEAR, f"the loss scale joins ({before:g}, {after:g})")]
 
 

@@ -41,11 +41,19 @@ def _at_resume(case: Case) -> list[Reason]:
     ]
 
 
+def _with_its_neighbours(case: Case) -> list[Reason]:
+    """A file holds the states of optimiser, schedule and scaler: where two of them begin anew, none was loaded."""
+    rate = facts.rate.around(case)
+    if rate is None or rate.jump <= 1.0 or not facts.precision.scale_lost(case):
+        return []
+    return [Reason(STRONG, "both learning rate and loss scale begin anew: the states beside the weights are lost")]
+
+
 def weigh(case: Case) -> Weight:
     """What speaks for it and against it."""
     reasons = [*data(case, proven=-STRONG), *rate_jump(case, -CLEAR)]
     if case.kind == "resume-discontinuity":
-        reasons += _at_resume(case)
+        reasons += [*_at_resume(case), *_with_its_neighbours(case)]
     else:
         reasons += [*restart(case, near=CLEAR), *rooted(case, CLEAR, "resume-discontinuity")]
         reasons += [*recovery(case, fast=-HINT, slow=HINT), *gradient(case, quiet=-HINT)]

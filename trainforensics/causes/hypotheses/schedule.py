@@ -26,7 +26,9 @@ def weigh(case: Case) -> Weight:
     reasons = rooted(case, CLEAR, "lr-anomaly") if case.kind != "lr-anomaly" else restart(case, near=HINT)
     reasons += skipped(case, -CLEAR)
     rate = facts.rate.around(case)
-    if rate is not None and case.kind in ("plateau", "resume-discontinuity"):
+    if case.kind == "resume-discontinuity" and case.incident.role == "learning_rate":
+        reasons.append(Reason(STRONG, "what does not join is the learning rate"))
+    elif rate is not None and case.kind in ("plateau", "resume-discontinuity"):
         if rate.now == 0 or rate.share < 0.01:
             reasons.append(Reason(STRONG, f"the learning rate is {rate.now:.3g} here, its highest was {rate.peak:.3g}"))
         elif rate.jump > 1.0:
