@@ -66,14 +66,15 @@ def validated(case: Case) -> Validation | None:
     if at < FEWEST_EVALUATIONS or at >= len(val) or move is None or not _still_up(case, int(val.step[at])):
         return None
     there = float(loss.value[max(0, loss.at(int(val.step[at])))])
-    rise, before, after = there - move.before, float(val.value[at - 1]), float(val.value[at])
+    # the last evaluation before a dated onset may be of harmed weights already
+    rise, before, after = there - move.before, float(np.median(val.value[at - 3 : at])), float(val.value[at])
     if not rise > 0 or not np.isfinite(before) or move.widths < MOVED:
         return None
     text = (
         f"with the training loss at {there:.4g} (usual {move.before:.4g}) validation at {int(val.step[at])} was "
         f"{after:.4g} after {before:.4g}"
     )
-    usual = float(np.nanmax(np.abs(np.diff(val.value[max(0, at - 2 * FEWEST_EVALUATIONS) : at]))))
+    usual = 3 * float(np.nanmedian(np.abs(np.diff(val.value[max(0, at - 2 * FEWEST_EVALUATIONS) : at]))))
     if not np.isfinite(after) or after - before > max(0.5 * rise, usual):
         return Validation("harmed", f"{text}: the weights were harmed")
     return Validation("unharmed", f"{text}: the weights took no harm") if after - before < 0.2 * rise else None
