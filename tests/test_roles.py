@@ -473,3 +473,8 @@ def test_an_iteration_of_the_loader_is_no_step_where_the_passes_are_timed_beside
     assert found == dict.fromkeys(names, None) | {"iter_time": "dataloader_time", "train_time": "step_time"}
     assert resolve_all(["iter_time", "train_time"])["iter_time"].role == "step_time"
     assert resolve_all(names, {"iter_time": "step_time"})["iter_time"].role == "step_time"
+
+
+def test_a_monitor_of_episodes_holds_returns_and_lengths() -> None:
+    assert {name: m.role for name, m in resolve_all(["r", "l", "t"]).items()} == {"r": "reward", "l": None, "t": None}
+    assert resolve_all(["l"])["l"].role == "train_loss"

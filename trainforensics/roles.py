@@ -24,6 +24,7 @@ _UNIT = re.compile(
 )
 _SUFFIX_UNIT = re.compile(r"\s+in\s+\w+$")
 _NORM_ORDER = re.compile(r"(?<=_)(\d)\.0(?=_)")
+_MONITOR = frozenset({"r", "l", "t"})  # of a gym monitor: one row an episode
 _RETURNS = frozenset({"episodes", "mean", "median", "stdev", "max", "min"})  # columns of a table of evaluations
 _BARE_GRADIENTS = frozenset({"grad", "gradient"})  # a norm, where no other name says so
 _HELD_OUT = frozenset({"val", "valid", "validation", "vali", "vl", "dev"})
@@ -184,9 +185,10 @@ def resolve_all(
 
     `points`: how many each holds, where that is known. A running mean of the loss that was logged far more often than
     the loss itself, as epoch by epoch, keeps its role beside it. A bare "mean" among other statistics of episodes is
-    that of their returns. Where no name is known as the training loss and nothing is rewarded, the parts of a
-    detector's loss are taken, or the plainest that speaks of a loss; where no name speaks of any result, "train" beside
-    "val" is one. An error of held-out data without a unit stands in for a validation loss that is not logged.
+    that of their returns; "r", "l" and "t" together are an episode's return, length and time. Where no name is known as
+    the training loss and nothing is rewarded, the parts of a detector's loss are taken, or the plainest that speaks of
+    a loss; where no name speaks of any result, "train" beside "val" is one. An error of held-out data without a unit
+    stands in for a validation loss that is not logged.
     """
     found = {name: resolve(name, extra) for name in names}
     sure = {_place(match) for match in found.values() if match.role and not match.weak}
@@ -201,6 +203,8 @@ def resolve_all(
     decided |= {name: RoleMatch() for name in decided if _is_game(name, decided)}
     free = [name for name in decided if not any(is_named(key, name) for key in extra or {})]
     decided |= _times_of_steps({name: decided[name] for name in free})
+    if set(free) >= _MONITOR:
+        decided |= {"r": RoleMatch("reward", weak=True), "l": RoleMatch()}
     if set(free) >= _RETURNS and not any(match.role == "reward" for match in decided.values()):
         decided |= {"mean": RoleMatch("reward", weak=True), "stdev": RoleMatch("reward_std", weak=True)}
     if not {"train_loss", "reward"} & {match.role for match in decided.values()}:

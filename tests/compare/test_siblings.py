@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from factories import make_curve, make_signals
 
 from trainforensics.compare.siblings import Departure, Neighbours, candidates, departures
@@ -213,6 +214,15 @@ def test_runs_that_begin_alike_and_come_to_differ_by_their_whole_noise_are_nonde
         drifted = shared + grows * weight * (other - shared)
         pair = [run(name, loss, grad_norm=loss / 2) for name, loss in (("a", shared), ("b", drifted))]
         assert kinds(found(*pair)) == expected
+
+
+@pytest.mark.parametrize("repeats", [True, False])
+def test_runs_that_are_to_repeat_one_another_to_the_last_digit(repeats: bool) -> None:
+    shared, rounding = FALL + noise(1), 1e-5 * np.random.default_rng(5).standard_normal(N)
+    rounding *= np.where(np.arange(N) < 57, 0, np.exp(np.clip((np.arange(N) - 57) / 40, 0, 5)))
+    settings = {"seed": 42, "debug": {"deterministic": repeats}}
+    pair = [run(n, x, config=settings, grad_norm=x / 2) for n, x in (("a", shared), ("b", shared + rounding))]
+    assert kinds(found(*pair)) == ([("b", "nondeterminism")] if repeats else [])
 
 
 def test_another_loss_is_no_twin() -> None:

@@ -170,3 +170,10 @@ def test_an_accuracy_that_stays_low_while_the_loss_creeps(level: float, gain: fl
     ]
     found = ignorance(make_signals(curves), curves[0], NEAR)
     assert (found is not None and "one answer" in found.reason) is told
+
+
+@pytest.mark.parametrize(("grows", "told"), [(2.3, True), (0.0, False)])
+def test_gradients_that_add_up_make_no_update(grows: float, told: bool) -> None:
+    loss, norm = 5.6 + noise(3, 0.1), np.abs(2.4 + grows * np.arange(N) + noise(4))
+    found = reason([make_curve(loss), make_curve(norm, "grad_norm", series_id=5)])
+    assert ("add up" in (found or "")) == told

@@ -128,3 +128,11 @@ def test_a_climb_without_a_bend_begins_within_its_noise() -> None:
     at = steady_climb((1 + 0.6 * np.clip((np.arange(140) - 18) / 120, 0, 1)) * noise)
     assert at is not None
     assert at <= 36
+
+
+@pytest.mark.parametrize(("strays", "told"), [(1, True), (2, False)])
+def test_one_of_few_points_may_stray(strays: int, told: bool) -> None:
+    value = 0.05 * np.random.default_rng(3).standard_normal(26)
+    value[18:] += 0.6
+    value[[23, 20][:strays]] -= 0.6
+    assert (lasting_step_up(value) == 18) == told

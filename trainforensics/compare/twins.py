@@ -24,6 +24,7 @@ from trainforensics.signals.trend import level, moving_median, span
 FEWEST_THIRD, FEWEST_ALIKE = 16, 2  # common points of a third of the log; series whose first rows are the same
 FEWEST_TWIN, FEWEST_PART = 64, 5  # common points; those that tell a difference
 BEGUN, VISIBLE = 0.5, 2.0  # noise widths: where the gap counts from, and what it must reach at the end
+GROWN = 4.0  # times what rounding makes at first
 GROWS = 1.5  # the gap at the end in that halfway from the parting
 AT_ONCE = 0.2  # of the noise of a difference; the median difference of independent runs is 0.67 of it
 OTHER_LOSS = 0.2  # of the loss: what the first values of one seed and one loss do not differ by
@@ -93,16 +94,26 @@ def _parted_at(b: Signals, a: Signals, step: Ints, mine: Floats, theirs: Floats,
 
 def _drift_apart(a: Signals, b: Signals, mine: Floats, theirs: Floats) -> int | None:
     """Index of the first difference of runs whose first rows are the same in every series, and of which no noise is
-    shared any more in the end: rounding that grew until they are two runs."""
+    shared any more in the end: rounding that grew until they are two runs. Or that grows, where both were to repeat
+    one another to the last digit."""
     differ, third = np.flatnonzero(mine != theirs), len(mine) // 3
     at = int(differ[0]) if len(differ) else 0
-    if not 0 < at <= third or third < FEWEST_THIRD or shared_noise(mine[-third:], theirs[-third:]) <= SHARED:
+    if not 0 < at <= third or third < FEWEST_THIRD:
+        return None
+    apart = np.abs(mine - theirs)
+    grows = np.median(apart[-third:]) > GROWN * np.median(apart[at : at + FEWEST_PART])
+    if shared_noise(mine[-third:], theirs[-third:]) <= SHARED and not (grows and _to_repeat(a) and _to_repeat(b)):
         return None
     measured = [pair for pair in pairs(a, b)[0] if importance(pair[0].series) not in (SETTING, OF_THE_MACHINE)]
     first = [(one.value[0], other.value[0]) for one, other in measured if len(one) and len(other)]
     alike = sum(one == other for one, other in first)
     small = abs(mine[at] - theirs[at]) < point_noise(mine) / 2
     return at if small and alike >= FEWEST_ALIKE and alike == len(first) else None
+
+
+def _to_repeat(run: Signals) -> bool:
+    """Whether the settings ask for operations that always give the same result."""
+    return any("determin" in leaf(key).lower() and value is True for key, value in flat(run.config))
 
 
 def _drifted(b: Signals, a: Signals, step: Ints, mine: Floats, theirs: Floats, at: int) -> Finding:
@@ -113,9 +124,10 @@ def _drifted(b: Signals, a: Signals, step: Ints, mine: Floats, theirs: Floats, a
         Evidence(name, onset, float(theirs[at]), float(mine[at]), f"first difference from {short_name(a)}"),
         Evidence(name, int(step[-1]), shared, 1.0, "noise of the difference in the end, in that of independent runs"),
     )
+    far = "by its whole noise" if shared > SHARED else f"by {np.median(np.abs(mine - theirs)[-third:]):.2g}"
     summary = (
         f"{name} equals that of {short_name(a)} to the last digit up to step {before}, differs a little from step "
-        f"{onset} on and by its whole noise in the end: the order of summation, or kernels without a fixed one"
+        f"{onset} on and {far} in the end: the order of summation, or kernels without a fixed one"
     )
     return _nondeterminism(b, a, (before, onset), 0.6, summary, rows)
 

@@ -38,6 +38,7 @@ AT_ONCE = 1 / 3  # of the log, within which the loss must have come to rest
 ALL_WRONG, NONE_RIGHT = 0.1, 1e-3  # of the samples right, at most; beside another task that is easier to guess
 GROWN = 1.5  # times as many right: what has begun to be learnt doubles within a third of the log
 CREPT = 0.75  # of the loss, at least, that is left where only the sizes of classes were learnt
+PILED, STRAIGHT = 10.0, 0.99  # times its first value; share of a norm's variance that a straight line explains
 ALIKE_SCORES = 0.01  # of a score: what is learnt moves it by more
 FEW_SCORES, FEW_EVALUATIONS = 5, 8
 MOST_CLASSES, NEAR_CHANCE = 10, 0.02  # classes whose logarithms lie apart by more than this share
@@ -70,7 +71,8 @@ def ignorance(signals: Signals, loss: Curve, near: float) -> Ignorance | None:
         return guessing(chance)
     if (never := _never_moved(signals, loss)) is not None:
         return never
-    if (alike := _all_alike(signals, loss) or _answers_without_learning(signals, loss)) is not None:
+    ways = (_all_alike, _answers_without_learning, _gradients_add_up)
+    if (alike := next((found for way in ways if (found := way(signals, loss)) is not None), None)) is not None:
         return alike
     if (guessed := _evaluated_as_guessing(signals)) is not None:
         return guessed
@@ -196,6 +198,20 @@ def _all_alike(signals: Signals, loss: Curve) -> Ignorance | None:
             start = int(np.argmax(strays < ABOUT))
             return Ignorance(start, constant, f"at {constant:.4g} all that it compares is the same to the model")
     return None
+
+
+def _gradients_add_up(signals: Signals, loss: Curve) -> Ignorance | None:
+    """A gradient norm that grows by the same amount at every step, beside a loss without a trend: each step adds its
+    gradients to those before, and none is taken."""
+    logged = signals.curve("grad_norm")
+    norm = logged.only_finite() if logged is not None else None
+    if norm is None or min(len(norm), len(loss)) < FEW or not -FLAT < drift(loss.value) < RISEN:
+        return None
+    if not norm.value[-1] > PILED * max(norm.value[0], 0.0) or np.std(norm.value) == 0:
+        return None
+    straight = float(np.corrcoef(norm.step, norm.value)[0, 1]) ** 2
+    reason = f"{norm.name} grows from {norm.value[0]:.3g} to {norm.value[-1]:.3g} by the same amount at every step"
+    return Ignorance(0, None, f"{reason}: gradients add up and no update is made") if straight >= STRAIGHT else None
 
 
 def _answers_without_learning(signals: Signals, loss: Curve) -> Ignorance | None:

@@ -69,11 +69,12 @@ def _left_at(loss: Curve, first: int, last: int, size: float) -> int:
 
 
 def move_across(curve: Curve, change: LevelChange) -> tuple[float, float]:
-    """Level change of a validation curve across that of the loss, beyond its drift, and its standard error."""
+    """Level change of a validation curve across that of the loss, beyond its drift, and its standard error, which is
+    infinite where too few evaluations tell it."""
     left = np.flatnonzero(curve.step <= change.first)[-EVALUATIONS:]
     right = np.flatnonzero(curve.step >= change.last)[:EVALUATIONS]
     if len(left) < 2 or len(right) < 2:
-        return 0.0, 0.0
+        return 0.0, math.inf
     slopes = np.append(*(np.diff(curve.value[side]) / np.diff(curve.step[side]) for side in (left, right)))
     drift = float(np.median(slopes)) * float(np.median(curve.step[right]) - np.median(curve.step[left]))
     error = point_noise(curve.value) * math.sqrt(1 / len(left) + 1 / len(right))

@@ -18,6 +18,7 @@ from trainforensics.signals.trend import moving_median
 MIN_POINTS = 10
 SIDE = 5  # points on either side of a step
 STRAYS = 0.1  # share of points on either side that may lie on the wrong side of the middle
+LEAST_OF_ONE = 8  # points of a side of which one may, however short
 CLEAR = 3.0  # widths of the points on the wider side
 SHARP = 0.6  # of a step that is made between the points next to it; a drift makes less
 FEWEST = 3  # points of a stretch that is no pause
@@ -45,13 +46,18 @@ def lasting_step_up(value: Floats) -> int | None:
     low, high = median(value[:at]), median(value[at:])
     above = value > (low + high) / 2
     at = _parted(above)
-    if high <= low or not SIDE <= at <= n - SIDE or above[:at].mean() > STRAYS or (~above[at:]).mean() > STRAYS:
+    if high <= low or not SIDE <= at <= n - SIDE or not (_few(above[:at]) and _few(~above[at:])):
         return None
     if high - low < CLEAR * max(robust_sigma(value[:at]), robust_sigma(value[at:])):
         return None
     wide = 2 * SIDE if n >= 40 else SIDE
     made = median(value[at : at + wide]) - median(value[max(0, at - wide) : at])
     return at if made >= SHARP * (median(value[at:]) - median(value[:at])) else None
+
+
+def _few(strays: Bools) -> bool:
+    """Whether hardly a point of a side is true: a tenth, or one of eight."""
+    return int(strays.sum()) <= max(STRAYS * len(strays), len(strays) // LEAST_OF_ONE > 0)
 
 
 def last_points_up(value: Floats, height: float) -> int | None:

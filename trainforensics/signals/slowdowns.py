@@ -51,7 +51,7 @@ def slowdowns(pace: Pace) -> tuple[Slowdown, ...]:
     found = [] if climb is not None else _levels(pace, curve.value, settled)
     left = [_of_excursion(pace, curve, e, settled) for e in excursions(curve)]
     # noise hides the beginning of a slope from a look at single points
-    from_start = climb is not None and climb.onset == settled and in_every_part(curve.value)
+    from_start = climb is not None and climb.onset <= settled and in_every_part(curve.value)
     for slow in (climb, *left) if from_start else (*left, climb):
         if slow is not None and not any(known.onset <= slow.end and slow.onset <= known.end for known in found):
             found.append(slow)
@@ -104,7 +104,10 @@ def _climb(pace: Pace, value: Floats, settled: int) -> Slowdown | None:
     before, since = float(np.median(logged[first])), float(np.median(logged[last]))
     z = lift / _noise(pace, np.diff(value) / np.sqrt(2))
     end = len(value) - 1 + settled
-    return Slowdown(start + settled, end, float(np.exp(lift)), z, before, since, lasting=True, gradual=True)
+    begun = start + settled
+    if start == 0 and float(np.max(pace.curve.value[:settled], initial=-np.inf)) <= float(np.median(value[first])):
+        begun = 0  # what is left out of other logs, a slow start, was part of it
+    return Slowdown(begun, end, float(np.exp(lift)), z, before, since, lasting=True, gradual=True)
 
 
 def _noise(pace: Pace, value: Floats) -> float:

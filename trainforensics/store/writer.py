@@ -26,7 +26,7 @@ from trainforensics.importers.base import DAMAGE, NO_TIME, as_text
 from trainforensics.model import Axis, Checkpoint, Event, Segment, Skipped
 from trainforensics.store import schema
 from trainforensics.store.assembly.copies import echoes
-from trainforensics.store.assembly.counting import place_rows
+from trainforensics.store.assembly.counting import place_epochs, place_rows
 from trainforensics.store.assembly.lives import Life
 from trainforensics.store.assembly.paths import wandb_id
 from trainforensics.store.assembly.placement import Member
@@ -132,6 +132,7 @@ def _import_candidate(part: Part) -> Drafts:
     ]
     staged = tuple(log for file in files for log in (file, *file.inner.values()))
     place_rows(staged)
+    place_epochs(staged)
     repeated = echoes(staged)
     runs = []
     for number, plan in enumerate(assemble(candidate.name, [log for log in staged if log not in repeated])):

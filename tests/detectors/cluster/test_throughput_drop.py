@@ -439,3 +439,9 @@ def test_the_shortest_answer_of_a_batch_explains_no_slope() -> None:
         outcome = judge(make_signals([make_curve(pace, "tokens_per_sec"), length]))
         assert isinstance(outcome, Fired)
         assert (outcome.findings[0].severity or "medium") == told
+
+
+def test_a_slope_that_a_short_log_begins_with_begins_with_it() -> None:
+    seconds = (24 + 3 * np.arange(46)) * np.exp(0.04 * np.random.default_rng(2).standard_normal(46))
+    (found,) = alarms(judge(make_signals({"step_time": seconds})))
+    assert found.onset_step == 1

@@ -193,3 +193,11 @@ def test_an_epoch_mean_that_falls_at_once_while_no_evaluation_gains() -> None:
     assert not findings(epochs(make_curve(loss), make_curve(score, "val_metric", name="dice", series_id=2), cut))
     score[22:] += 0.1
     assert not findings(epochs(make_curve(loss), make_curve(score, "val_metric", name="dice", series_id=2), rate))
+
+
+def test_validation_that_ends_with_the_step_tells_nothing() -> None:
+    every = np.array([100, 200, 300, 400, 500, 600, 700, 800, 850])
+    level = make_curve(np.append(fall(N)[every[:-2]], [3.0, 3.4]), "val_loss", step=every, series_id=1)
+    value = fall()
+    value[790:] += 1.0
+    assert not [f for f in findings(make_signals([make_curve(value), level])) if "does not follow" in f.summary]

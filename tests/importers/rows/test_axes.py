@@ -124,3 +124,10 @@ def test_a_count_that_was_not_restored_is_counted_on() -> None:
 )
 def test_a_count_that_goes_on_is_not_lost(rows: list[dict[str, Any]]) -> None:
     assert chosen(rows)[1] == [row["global_step"] for row in rows]
+
+
+def test_runs_one_after_another_are_epochs_all_the_same() -> None:
+    rows = [{"epoch": i % 20, "loss": 1.0 / (1 + i)} for i in range(80)]
+    assert chosen(rows) == ("epoch", [*range(20)] * 4)
+    several = [{"epoch": i // 20, "loss": 1.0 / (1 + i)} for i in range(80)]
+    assert chosen(several)[0] == "row"

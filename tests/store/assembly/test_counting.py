@@ -47,3 +47,27 @@ def test_other_losses_keep_their_rows(tmp_path: Path) -> None:
     write(tmp_path / "run", losses(60), losses(60, seed=1))
     runs = imported(tmp_path / "store", tmp_path / "run").values()
     assert Axis("row", "row") in {run.axis for run in runs}
+
+
+@pytest.mark.parametrize(
+    ("first", "begins", "ends"), [(0, 0, [99, 199, 299]), (1, 1, [99, 199, 299]), (1, 3, [99, 199, 299])]
+)
+def test_means_over_epochs_stand_where_the_console_ends_them(
+    first: int, begins: int, ends: list[int], tmp_path: Path
+) -> None:
+    """A console that was started again knows the later epochs alone."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    told = range(begins, first + 3)
+    lines = [
+        f"Epoch: [{e}]  [{i:4d}/100]  lr: 0.001  loss: {3 / (1 + e) - i / 500:.4f}"
+        for e in told
+        for i in range(0, 100, 20)
+    ]
+    (folder / "nohup.out").write_text("\n".join(lines) + "\n")
+    rows = [{"train_loss": 3 / (1 + e), "test_acc1": 10.0 * e, "epoch": e} for e in range(first, first + 3)]
+    (folder / "log.txt").write_text("\n".join(map(json.dumps, rows)) + "\n")
+    (run,) = imported(tmp_path / "store", folder).values()
+    assert run.axis.unit == "step"
+    at = {s.series.name: (s.first_step, s.last_step) for s in run.series}
+    assert at["train_loss"] == (ends[0], ends[-1])

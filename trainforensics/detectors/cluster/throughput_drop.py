@@ -76,6 +76,7 @@ _MILLISECONDS = re.compile(r"(^|[^a-z])(ms|msec|millis|milliseconds)([^a-z]|$)")
 _LOSS = re.compile(r"loss", re.IGNORECASE)
 STEADY = 2.0  # times the range of all other points, in logarithms
 EXPLAINING = ("batch_size", "seq_len", "world_size", "gradient_accumulation", "stage")
+MIN_BEFORE = 5  # points, of which a slope that a log begins with has none before it
 HELD, FEWEST_RATES = 0.5, 5  # of a slowdown in logarithms, that the rate shows if it is one; points that tell
 
 
@@ -226,6 +227,7 @@ def _explained(signals: Signals, onset: int, end: int, cadence: int) -> str:
     for curve in (*(c for c in given if c is not None), *lengths):
         near = 5 * max(cadence, curve.cadence)
         before = curve.value[(curve.step < onset) & (curve.step >= onset - 20 * near) & curve.finite]
+        before = before if len(before) > 1 else curve.value[curve.finite][:MIN_BEFORE]
         for first, last in ((onset, onset + near), (onset + (end - onset) // 2, end)):
             since = curve.value[(curve.step >= first) & (curve.step <= last) & curve.finite]
             if len(before) > 1 and len(since) and abs(np.median(since) / np.median(before) - 1) > 0.1:

@@ -498,7 +498,8 @@ def _one_row_each(block: Block, epoch: str) -> bool:
         if len(block.columns) > 1
         else len(done)
     )
-    return len(np.unique(done)) >= 0.5 * rows
+    changes = int(np.count_nonzero(np.diff(done))) + 1  # of several runs in one file every row tells another epoch too
+    return max(len(np.unique(done)), changes) >= 0.5 * rows
 
 
 def _marker(block: Block) -> str:

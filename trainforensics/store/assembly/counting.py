@@ -1,11 +1,13 @@
-"""Places the rows of a log that counts none of its steps on those of another log of the run that does.
+"""Places the rows of a log that counts no steps on those of another log of the run that does.
 
 A console that prints `{'loss': 2.08, 'epoch': 0.01}` beside the trainer's own state: the same numbers in the same
-order, with steps in one of them alone.
+order, with steps in one of them alone. Or means over epochs, a row each, beside a console that counts the iterations of
+every epoch.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -19,6 +21,8 @@ from trainforensics.store.staging import Staged
 FEWEST = 8  # values in the same order that are no chance
 ALIKE = 0.9  # of them that must agree to the digits printed
 MOST_TRIED = 64  # places in the counted log at which the other may begin, as one does that was printed since a restart
+
+_LENGTH = re.compile(r"epoch x (\d+) ")  # an axis made of epochs and iterations tells how long an epoch is
 
 _Ints = NDArray[np.int64]
 _Floats = NDArray[np.float64]
@@ -35,6 +39,36 @@ def place_rows(staged: Sequence[Staged]) -> None:
         if other is not None and placed is not None:
             _move(log, placed)
             log.axis = other.axis
+
+
+def place_epochs(staged: Sequence[Staged]) -> None:
+    """Give logs that count epochs alone the last steps of these, by a log beside them that counts their iterations."""
+    clocks = [log for log in staged if log.points and log.axis is not None and _LENGTH.match(log.axis.name)]
+    for log in staged:
+        if log.axis is None or log.axis.unit != "epoch" or not log.points:
+            continue
+        beside = [clock for clock in clocks if clock.source.path.parent == log.source.path.parent]
+        length = {clock.axis for clock in beside}
+        if len(length) == 1 and (last_steps := _last_steps(log, beside[0])) is not None:
+            _move(log, last_steps)
+            log.axis = beside[0].axis
+
+
+def _last_steps(log: Staged, clock: Staged) -> Callable[[_Ints], _Ints] | None:
+    """The last step of each epoch. Epochs are counted from 0 or from 1; the first of a clock that was started again is
+    not the log's, which may hold earlier ones. None where the two do not tell of the same epochs."""
+    found = _LENGTH.match(clock.axis.name) if clock.axis is not None else None
+    first, begun = (
+        min((s.first_step for s in source.series if s.first_step is not None), default=None) for source in (log, clock)
+    )
+    if found is None or first is None or begun is None or not int(found[1]):
+        return None
+    length = int(found[1])
+    done = begun // length
+    base = first - done if first >= done else min(first, 1)
+    if base not in {0, 1}:
+        return None
+    return lambda epochs: np.asarray((epochs - base + 1) * length - 1, dtype=np.int64)
 
 
 def _placed(log: Staged, other: Staged) -> Callable[[_Ints], _Ints] | None:
