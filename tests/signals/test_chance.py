@@ -177,3 +177,12 @@ def test_gradients_that_add_up_make_no_update(grows: float, told: bool) -> None:
     loss, norm = 5.6 + noise(3, 0.1), np.abs(2.4 + grows * np.arange(N) + noise(4))
     found = reason([make_curve(loss), make_curve(norm, "grad_norm", series_id=5)])
     assert ("add up" in (found or "")) == told
+
+
+@pytest.mark.parametrize(("slope", "told"), [(0.0, True), (0.012, False)])
+def test_a_loss_that_passes_its_margin_does_not_stand_there(slope: float, told: bool) -> None:
+    t, rng = np.arange(300), np.random.default_rng(4)
+    value = 0.5 * (1 + 0.6 * np.exp(-t / 20) + np.linspace(3 * slope, -slope, 300) + 0.002 * rng.standard_normal(300))
+    signals = make_signals({"train_loss": value}, config={"margin": 0.5})
+    found = ignorance(signals, signals.curves("train_loss")[0], 0)
+    assert (found is not None and "the same to the model" in found.reason) == told

@@ -53,3 +53,9 @@ def test_an_overshoot_falls_back_point_after_point() -> None:
     assert overshoot_at_start(np.where(values > 13, 13.0 - np.arange(11) / 100, values)) is None  # by less than twice
     assert overshoot_at_start(values[1:]) is None
     assert overshoot_at_start(values[[0, 1, 9, 10]]) is None
+
+
+def test_what_swings_widely_from_the_first_point_on_leaves_no_start() -> None:
+    for seed in range(20):
+        above_start(np.random.default_rng(seed).random(30))  # of which some never leave the noise of their start
+    assert above_start(np.random.default_rng(0).random(30)) is None

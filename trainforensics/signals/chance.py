@@ -193,7 +193,7 @@ def _all_alike(signals: Signals, loss: Curve) -> Ignorance | None:
         calm = lasting_start(strays < ALIKE, MOST) if calmed else None
         late = strays[len(strays) // 2 :]
         stands = abs(float(np.median(value[len(value) // 2 :])) / constant - 1) < AROUND
-        at_margin = constant in margins and stands and float(np.quantile(late, MOST)) < ABOUT
+        at_margin = constant in margins and stands and float(np.quantile(late, MOST)) < ABOUT and _at_rest(value)
         if strays[0] > ABOUT and ((calm is not None and calm <= len(loss) // 2) or at_margin):
             start = int(np.argmax(strays < ABOUT))
             return Ignorance(start, constant, f"at {constant:.4g} all that it compares is the same to the model")
@@ -244,6 +244,14 @@ def _evaluated_as_guessing(signals: Signals) -> Ignorance | None:
                 both = f"{curve.name} and {score.name} are those of guessing among {classes} classes"
                 return Ignorance(0, None, f"{both} in all {len(right)} evaluations")
     return None
+
+
+def _at_rest(value: Floats) -> bool:
+    """Whether the second half of a loss has no trend downwards: one that passes a constant does not stand there."""
+    late = value[len(value) // 2 :]
+    third = len(late) // 3
+    fallen = float(np.median(late[:third]) - np.median(late[-third:]))
+    return drift(late) > -FLAT or fallen <= UNSEEN * abs(float(np.median(late)))
 
 
 def _as_accurate_as_guessing(signals: Signals, loss: Curve, start: int, level: float, near: float) -> Ignorance | None:

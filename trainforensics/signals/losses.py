@@ -38,6 +38,7 @@ from trainforensics.signals.trend import WINDOW
 
 RANGE_DECADES = 2.0  # no warm-up lasts for the whole run, and none starts at a hundredth and grows by a factor
 GIANT, TOWERS = 3.0, 1.15  # times every other value of a game; two of its losses at once, which seldom happens
+TOGETHER = 0.5  # correlation of two losses of which one holds the other, or both tell of the same batch
 START = 10  # part of a game in which its sides have not found each other
 RUN_AWAY = 1000.0  # the square of 30: returns that grow as much in one run are told by a reward
 # Of a climb to the end of the log: points, standard errors, p-value, share of the level, multiples of earlier wobbles.
@@ -116,10 +117,17 @@ def _towers(value: Floats, top: int, start: int) -> bool:
 
 
 def _shared(signals: Signals, curve: Curve, top: int) -> bool:
-    """Whether another loss, logged in the same rows, towers at the same one: what one side loses the other has won."""
+    """Whether another loss, logged in the same rows, towers at the same one though it does not move with this one
+    otherwise, as a part of it does: what one side loses the other has won."""
     losses = (c.only_finite() for c in loss_like(signals) if c.series != curve.series and c.series.rank is None)
     rows = (c.value for c in losses if np.array_equal(c.step, curve.step))
-    return any(_towers(value, top, len(value) // START) for value in rows)
+    return any(_towers(value, top, len(value) // START) and not _moves_with(curve.value, value) for value in rows)
+
+
+def _moves_with(one: Floats, other: Floats) -> bool:
+    """Whether two series rise and fall together from point to point, by the ranks of their moves."""
+    ranks = np.argsort(np.argsort(np.diff(np.stack([one, other]))))
+    return bool(np.asarray(np.corrcoef(ranks))[0, 1] > TOGETHER)
 
 
 def _range_test(signals: Signals) -> bool:

@@ -35,6 +35,7 @@ FEW, GONE_POINTS, ALL = 60, 4, 0.8  # a short log; points at its end that show a
 FEWEST_STUMBLE, STUMBLE_WIDTHS = 15, 5.0
 FEWEST_LAPSE, LAPSE = 5, 0.08  # points and share of the log of a lapse; dips are over sooner
 NEVER_POINTS, NEVER_SHARE = 50, 0.85  # updates, and the share of them at which nothing is earned
+MORE = 2.0  # standard errors by which rewards lie late: a policy that begins to find them
 ALIKE_POINTS, ALIKE_SHARE = 10, 0.25  # updates at the end of the log, and their share of it
 KEPT = 0.8  # of the points before it that lie at the settled level
 ALONE = 2.0  # times as deep as every other dip
@@ -254,18 +255,27 @@ def all_alike(signals: Signals) -> Move | None:
 
 
 def _hardly_ever_paid(signals: Signals, spreads: Sequence[Curve]) -> Move | None:
-    """A reward that is the least it ever is, without any spread, at nearly all updates and in every third of them; at
-    all of them where that is nothing."""
+    """A reward that is the least it ever is, without any spread, at nearly all updates and in every third of them, and
+    earns no more towards the end; at all of them where that is nothing."""
     for reward in (logged.only_finite() for logged in signals.curves("reward")):
         least = reward.value.min(initial=np.inf)
         lost = reward.value == least
         for spread in spreads:
             lost &= at_steps(spread, reward.step) == 0
         thirds = np.array_split(lost, 3)
-        enough = len(reward) >= NEVER_POINTS and reward.series.rank is None and bool(spreads)
-        if enough and (least == 0 or not lost.all()) and min(float(part.mean()) for part in thirds) >= NEVER_SHARE:
+        if len(reward) < NEVER_POINTS or reward.series.rank is not None or not spreads:
+            continue
+        never = (least == 0 or not lost.all()) and min(float(part.mean()) for part in thirds) >= NEVER_SHARE
+        if never and not _earns_more(reward.value - least):
             return Move(reward, int(np.argmax(lost)), float(reward.value.max()), float(least), np.inf)
     return None
+
+
+def _earns_more(earned: Floats) -> bool:
+    """Whether what is earned lies late in the log, beyond the chance of seldom events."""
+    share = earned / max(float(earned.max()), 1e-300)
+    late = float(np.sum(share * np.linspace(-0.5, 0.5, len(share))))
+    return late > MORE * float(np.sqrt(np.sum(share**2) / 12))  # the variance of a place in the log
 
 
 def _alike_from(reward: Curve, spreads: Sequence[Curve]) -> int:

@@ -16,7 +16,8 @@ from trainforensics.signals.run import Signals
 _SCORE = re.compile(r"(^|[^a-z])(acc|accuracy|top[-_]?\d)([^a-z]|$)", re.IGNORECASE)
 FEWEST, MOST = 5, 64  # points of a stretch that tell its score; of those before it
 CLEAR, LARGE = 4.0, 0.1  # standard errors of a difference, and share of the score before
-_SPLIT = frozenset({"train", "training", "epoch", "val", "valid", "validation", "eval", "evaluation", "test", "dev"})
+_SPLIT = frozenset({"train", "training", "trn", "tr", "epoch"})
+_SPLIT |= {"val", "valid", "validation", "eval", "evaluation", "test", "tst", "dev"}
 FEWEST_WRONG = 1e-3  # of all answers: where none is wrong, fewer than a batch or an evaluation can show
 
 
@@ -41,9 +42,9 @@ def wrong_answers(signals: Signals) -> tuple[Curve, Curve] | None:
         return None
     trained = [c.only_finite() for c in signals.unmapped if is_accuracy(c.name) and c.series.rank is None]
     for score in validation_curves(signals, "val_metric"):
-        alike = [c for c in trained if len(c) and _words(c.name) == _words(score.name)]
-        if is_accuracy(score.name) and len(score) and alike:
-            own = max(alike, key=lambda c: ("train" in c.name.lower(), len(c)))
+        both = [c for c in trained if len(c) and alike(c, score)]
+        if is_accuracy(score.name) and len(score) and both:
+            own = max(both, key=lambda c: ("train" in c.name.lower(), len(c)))
             return _wrong(score), _wrong(own)
     return None
 
@@ -51,6 +52,11 @@ def wrong_answers(signals: Signals) -> tuple[Curve, Curve] | None:
 def is_accuracy(name: str) -> bool:
     """Whether a series is called an accuracy."""
     return _SCORE.search(name) is not None
+
+
+def alike(one: Curve, other: Curve) -> bool:
+    """Whether two series have one name but for the part of the data that they are of."""
+    return _words(one.name) == _words(other.name)
 
 
 def _words(name: str) -> frozenset[str]:

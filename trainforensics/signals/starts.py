@@ -103,6 +103,8 @@ def above_start(values: Floats) -> Excursion | None:
         return None  # against a queue or a teacher that moves, a loss rises first and is learnt then
     noise = robust_sigma(np.diff(values[: 2 * MIN_POINTS])) / np.sqrt(2)
     left = moving_median(values, WINDOW) > before + max(LEFT * noise, before / 10)
+    if not left.any():
+        return None  # it swings so far at first that it never leaves that
     onset = int(np.flatnonzero(left)[0])
     peak = onset + int(np.argmax(values[onset:]))
     return Excursion.plain(

@@ -241,3 +241,17 @@ def test_a_reward_that_hardly_any_sample_earns(level: float, paid: int, told: bo
     assert isinstance(outcome, Fired) == told
     if told and paid:
         assert "154 of 160 updates" in one(outcome).summary
+
+
+@pytest.mark.parametrize(("grows", "told"), [(False, True), (True, False)])
+def test_rewards_that_come_ever_more_often_are_learnt(grows: bool, told: bool) -> None:
+    reward = np.zeros(300)
+    places = np.linspace(0, 1, 18)
+    reward[(299 * (np.sqrt(places) if grows else places)).astype(int)] = 0.125
+    assert isinstance(judge({"reward": reward, "reward_std": 2.8 * reward}), Fired) == told
+
+
+def test_a_reward_paid_at_the_end_of_each_episode_that_grows_is_learnt() -> None:
+    reward = np.zeros(400)
+    reward[9::10] = np.linspace(0, 1, 40)
+    assert not isinstance(judge({"reward": reward, "reward_std": 0.1 * reward}), Fired)

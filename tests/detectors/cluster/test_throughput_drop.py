@@ -423,7 +423,7 @@ def test_steps_that_hold_more_data_are_no_slowdown_where_the_rate_holds() -> Non
     assert alarms(judge(make_signals({"step_time": longer})))
 
 
-@pytest.mark.parametrize("name", ["image_size", "window", "total_points", "NFE-F"])
+@pytest.mark.parametrize("name", ["image_size", "window", "total_points", "NFE-F", "max_frames"])
 def test_a_setting_that_grows_explains_longer_steps(name: str) -> None:
     grown = np.where(np.arange(N) < 250, 1.0, 2.0)
     outcome = judge(make_signals([make_curve(grown * noise(), "step_time"), make_curve(128 * grown, None, name=name)]))

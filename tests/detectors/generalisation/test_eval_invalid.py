@@ -247,3 +247,10 @@ def test_an_error_that_stands_in_training_as_well_is_none() -> None:
     for level, told in ((1.44, 0), (1.45, 1)):
         own = make_curve(np.full(N, level), None, step=stands.step, name="rmse_e_trn", series_id=7)
         assert len(findings(make_signals([stands, training(), own]))) == told
+
+
+@pytest.mark.parametrize(("name", "told"), [("penalty", 1), ("train_loss_total", 1), ("train/energy_loss", 0)])
+def test_a_zero_beside_any_other_zero_is_still_invalid(name: str, told: int) -> None:
+    none = evaluation(np.zeros(N), name="val/energy_loss")
+    own = make_curve(np.zeros(N), None, step=none.step, name=name, series_id=7)
+    assert len(findings(make_signals([none, training(), own]))) == told

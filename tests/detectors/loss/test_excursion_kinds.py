@@ -212,6 +212,17 @@ def test_in_a_game_two_losses_that_tower_in_one_row_are_told(shared: bool, told:
     assert isinstance(instant_burst.detect(make_signals(curves), params), told)
 
 
+@pytest.mark.parametrize("part", ["part of it", "same batch"])
+def test_in_a_game_a_part_of_a_loss_that_towers_with_it_is_no_other_side(part: str) -> None:
+    rng = np.random.default_rng(3)
+    params = {p.name: p.default for p in instant_burst.META.params}
+    drawn = 8 * np.exp(0.3 * rng.standard_normal(300))
+    drawn[184] = 1.4 * np.delete(drawn, 184).max()
+    other = drawn * np.exp(0.1 * rng.standard_normal(300)) if part == "same batch" else drawn - rng.random(300)
+    curves = [make_curve(drawn, "train_loss", name="loss_G"), make_curve(other, None, name="loss_G_l1", series_id=2)]
+    assert isinstance(instant_burst.detect(make_signals(curves), params), NotApplicable)
+
+
 def test_bursts_beside_a_reward_are_remarks_unless_the_gradient_bursts_with_them() -> None:
     values, norm = burst(healthy(900), 400, 3.0), 1 + 0.1 * np.random.default_rng(0).standard_normal(900)
     params = {p.name: p.default for p in instant_burst.META.params}

@@ -72,6 +72,7 @@ _LENGTH = re.compile(
     re.IGNORECASE,
 )
 _EXTREME = re.compile(r"(^|[/_. ])(min|max)([-/_. ]|$)", re.IGNORECASE)
+SELDOM = 0.1  # of the rows, at which a setting that grows in steps moves
 _MILLISECONDS = re.compile(r"(^|[^a-z])(ms|msec|millis|milliseconds)([^a-z]|$)")
 _LOSS = re.compile(r"loss", re.IGNORECASE)
 STEADY = 2.0  # times the range of all other points, in logarithms
@@ -222,7 +223,8 @@ def _beside(signals: Signals, onset: int, end: int) -> tuple[Evidence, ...]:
 def _explained(signals: Signals, onset: int, end: int, cadence: int) -> str:
     """What the run was given to do that changed at the same time, at once or along the way."""
     lengths = [c for c in signals.unmapped if _LENGTH.search(c.name) and c.series.rank is None]
-    lengths = [c for c in lengths if not _EXTREME.search(c.name)]  # of a batch: it says nothing of the others
+    # the extreme of a batch, which moves with every row, says nothing of the others; a limit stands
+    lengths = [c for c in lengths if not _EXTREME.search(c.name) or np.mean(np.diff(c.value) != 0) <= SELDOM]
     given = (signals.curve(role) for role in EXPLAINING)
     for curve in (*(c for c in given if c is not None), *lengths):
         near = 5 * max(cadence, curve.cadence)

@@ -42,6 +42,7 @@ from trainforensics.signals.evaluations import condense, evaluated, is_whole, le
 from trainforensics.signals.frozen import finds_nothing, frozen_metric, nothing_to_find
 from trainforensics.signals.jumps import MAX_JUMP_POINTS
 from trainforensics.signals.noise import printed_grid
+from trainforensics.signals.scores import alike
 from trainforensics.signals.task import adversarial
 
 LEARNT = 0.5  # logarithm of the factor by which the training loss fell from its first to its last third
@@ -126,11 +127,11 @@ def _class_is_absent(curve: Curve, signals: Signals) -> bool:
 
 def _stands_in_training(curve: Curve, signals: Signals) -> bool:
     """Whether what is evaluated does not move in training either: a class loss where there is one class, which is
-    nothing in both, or a number that is the same in both."""
+    nothing in both, or a number that is the same in both; of a zero, which many things are, by their names."""
     parts = (c for c in signals.curves("train_loss") if c.series.domain == curve.series.domain is not None)
     trained = (c for c in signals.every_curve() if c.series.role not in {"val_loss", "val_metric"})
-    same = (np.array_equal(c.step, curve.step) and np.array_equal(c.value, curve.value) for c in trained)
-    return any(not c.value.any() for c in parts) or any(same)
+    same = (c for c in trained if np.array_equal(c.step, curve.step) and np.array_equal(c.value, curve.value))
+    return any(not c.value.any() for c in parts) or any(curve.value.any() or alike(c, curve) for c in same)
 
 
 def _of_a_game(signals: Signals) -> bool:

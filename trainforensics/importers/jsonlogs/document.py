@@ -211,13 +211,18 @@ def _spaced(value: Mapping[str, Any]) -> Document | None:
     rows: dict[int, dict[str, Any]] = {}
     for name, series in value.items():
         held = series.get("values") if isinstance(series, Mapping) else None
-        if isinstance(held, list) and is_number(series.get("start_step")) and is_number(series.get("step_interval")):
-            held = {series["start_step"] + i * series["step_interval"]: item for i, item in enumerate(held)}
-        if isinstance(held, Mapping) and all(str(step).isdigit() for step in held):
+        if isinstance(held, list) and all(_counts(series.get(key)) for key in ("start_step", "step_interval")):
+            held = {int(series["start_step"]) + i * int(series["step_interval"]): item for i, item in enumerate(held)}
+        if isinstance(held, Mapping) and all(_counts(step) for step in held):
             for step, item in held.items():
                 rows.setdefault(int(step), {})[name] = item
-    found = [{"step": step, **rows[step]} for step in sorted(rows)]
+    found = [{**rows[step], "step": step} for step in sorted(rows)]
     return Document(list(found)) if len(found) > 1 and any(map(holds_result, found)) else None
+
+
+def _counts(value: Any) -> bool:
+    """Whether a decoded value is a whole number that steps are counted with, or the text of one."""
+    return re.fullmatch(r"[0-9]{1,18}(?:\.0)?", str(value)) is not None
 
 
 def _lists(value: Mapping[str, Any]) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:

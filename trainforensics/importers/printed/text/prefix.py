@@ -62,7 +62,7 @@ _PREFIXES = (
     rf"\[\s{_LEVEL}:(?=\s)",  # Julia
     r"[|:>-]+(?=\s)",
     # a logger's name
-    rf"(?!(?:{COUNTED}|train\w*|val\w*|test\w*|eval\w*|dev):)[a-z_]\w*:(?=\s+{COUNTED}\s*[:=#]?\s*\d)",
+    rf"(?!(?:{COUNTED}|train\w*|val\w*|test\w*|eval\w*|dev):)[a-z_]\w{{0,63}}:(?=\s+{COUNTED}\s*[:=#]?\s*\d)",
 )
 _PREFIX = re.compile(rf"(?:\s*(?:{'|'.join(_PREFIXES)}))+", re.IGNORECASE)
 _RANK = re.compile(
