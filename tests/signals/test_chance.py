@@ -108,6 +108,7 @@ def test_evaluations_whose_loss_and_accuracy_are_those_of_guessing() -> None:
     assert reason(signals(guessed, right + 0.2)) is None
     assert reason(signals(guessed + np.linspace(0, 0.3, 10), right)) is None
     assert reason(signals(guessed + 800, right)) is None
+    assert reason(signals(guessed, np.full(10, np.nan))) is None
 
 
 def test_nothing_right_in_one_task_beside_another_that_is_easier_to_guess() -> None:

@@ -239,7 +239,7 @@ def _evaluated_as_guessing(signals: Signals) -> Ignorance | None:
         if float(np.quantile(np.abs(curve.value / math.log(classes) - 1), MOST)) > NEAR_CHANCE:
             continue
         for score in validation_curves(signals, "val_metric"):
-            right = score.value / (100 if score.value.max() > 1 else 1) * classes - 1
+            right = score.value / (100 if score.value.max(initial=0.0) > 1 else 1) * classes - 1
             if _SCORE.search(score.name.lower()) and len(right) >= FEW_EVALUATIONS and np.abs(right).max() < AGREE:
                 both = f"{curve.name} and {score.name} are those of guessing among {classes} classes"
                 return Ignorance(0, None, f"{both} in all {len(right)} evaluations")
