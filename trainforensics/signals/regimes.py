@@ -18,7 +18,7 @@ from trainforensics.signals.trend import moving_median
 MIN_POINTS = 10
 SIDE = 5  # points on either side of a step
 STRAYS = 0.1  # share of points on either side that may lie on the wrong side of the middle
-LEAST_OF_ONE = 8  # points of a side of which one may, however short
+LEAST_OF_ONE = 6  # points of a side of which one may, however short
 CLEAR = 3.0  # widths of the points on the wider side
 SHARP = 0.6  # of a step that is made between the points next to it; a drift makes less
 FEWEST = 3  # points of a stretch that is no pause
@@ -56,7 +56,7 @@ def lasting_step_up(value: Floats) -> int | None:
 
 
 def _few(strays: Bools) -> bool:
-    """Whether hardly a point of a side is true: a tenth, or one of eight."""
+    """Whether hardly a point of a side is true: a tenth, or one of six."""
     return int(strays.sum()) <= max(STRAYS * len(strays), len(strays) // LEAST_OF_ONE > 0)
 
 
