@@ -124,3 +124,15 @@ def test_joining_one_of_several_is_enough() -> None:
     child = run("x/resumed", STEP[200:], course(1)[200:])
     assert len(borders(run("x/a", STEP[:200], course()[:200] + 1), child)) == 1
     assert not borders(run("x/a", STEP[:200], course()[:200] + 1), run("x/c", STEP[:200], course(2)[:200]), child)
+
+
+@pytest.mark.parametrize(("again", "told"), [(2.4, True), (1.72, False)])
+def test_an_evaluation_of_the_old_weights_that_the_new_run_makes_otherwise(again: float, told: bool) -> None:
+    level = 1.7 + 0.02 * np.random.default_rng(5).standard_normal(40)
+    first = run("x/version_0", STEP[:200], course()[:200], val=level[:20])
+    second = run("x/version_1", STEP[199:], course(1)[199:])
+    steps = np.append(STEP[199], STEP[209::10])
+    evaluated = make_curve(np.append(again, level[20:]), "val_loss", step=steps, name="val_loss", series_id=2)
+    since = make_curve(course(1)[200:], "train_loss", step=STEP[200:], name="loss")
+    found = borders(first, replace(make_signals([since, evaluated]), run=second.run))
+    assert [(f.kind, f.onset_step) for _, f in found] == ([("val-jump", STEP[199])] if told else [])

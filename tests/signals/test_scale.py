@@ -52,6 +52,7 @@ def test_a_search_that_ends_far_below_one_has_found_nothing(until: float, decays
     [
         ({"fp16": True}, True),
         ({"fp16": {"enabled": True}}, True),
+        ({"fp16": "dict(loss_scale='dynamic')"}, True),
         ({"args": {"fp16": "False"}}, False),
         ({"trainer.precision": "16-mixed"}, True),
         ({"precision": 16}, True),

@@ -21,6 +21,8 @@ from trainforensics.signals import Curve, Signals
 from trainforensics.signals.load import join_lives
 
 FEWEST_BEFORE, FEWEST_SINCE = 8, 3  # points of the loss in the run that is continued, and in the one that goes on
+FEWEST_EVALUATIONS = 3  # of the run that is continued
+OTHERWISE = 0.05  # of a validation loss, by which the same weights do not differ from one evaluation to the next
 NEAR = 3  # evaluations after the border to which a change of validation belongs
 
 
@@ -102,7 +104,37 @@ def _judge(earlier: Signals, later: Signals) -> Finding | None:
                 name = earlier.run.rsplit("/", 1)[-1]
                 summary = f"the run goes on from step {border} of {name}: {finding.summary}"
                 return replace(finding, scope=Scope(sibling=earlier.run), segment=0, summary=summary)
-    return None
+    return _measured_again(earlier, later)
+
+
+def _measured_again(earlier: Signals, later: Signals) -> Finding | None:
+    """An evaluation that the new run makes of the weights it was given, where the old one had evaluated them."""
+    before, since = earlier.curve("val_loss"), later.curve("val_loss")
+    if before is None or since is None or len(before := before.only_finite()) < FEWEST_EVALUATIONS or not len(since):
+        return None
+    step, again = int(since.step[0]), float(since.value[0])
+    same = np.flatnonzero(before.step == step)
+    if not len(same) or not np.isfinite(again):
+        return None
+    told = float(before.value[same[0]])
+    usual = float(np.abs(np.diff(before.value[-2 * FEWEST_EVALUATIONS :])).max())
+    if abs(again - told) <= max(OTHERWISE * abs(told), 2 * usual):
+        return None
+    name = earlier.run.rsplit("/", 1)[-1]
+    text = f"{since.name} is {again:.4g} at step {step}, where {name} had measured {told:.4g}"
+    return Finding(
+        kind="val-jump",
+        series=since.name,
+        role="val_loss",
+        onset_step=step,
+        onset_interval=(step, step),
+        peak_step=step,
+        confidence=0.7,
+        scope=Scope(sibling=earlier.run),
+        summary=f"{text}: the same weights, measured otherwise",
+        evidence=(Evidence(since.name, step, again, told, text),),
+        segment=0,
+    )
 
 
 def joined(earlier: Signals, later: Signals) -> Signals:

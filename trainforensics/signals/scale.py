@@ -132,7 +132,7 @@ def _says_low_precision(config: Any, key: str = "") -> bool:
     if isinstance(config, Mapping):
         return any(_says_low_precision(value, f"{key}.{name}" if key else str(name)) for name, value in config.items())
     if _LOW_SWITCH.search(key):
-        return config is True or str(config).lower() == "true"
+        return config is True or str(config).lower() == "true" or "loss_scale" in str(config)
     about = re.search(r"precision|dtype|amp", key, re.IGNORECASE) is not None
     return about and isinstance(config, str | int) and _LOW_PRECISION.search(str(config)) is not None
 

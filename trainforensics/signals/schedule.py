@@ -35,8 +35,8 @@ ZERO = 1e-6  # of the peak: as good as zero
 CUT = 0.7  # times the rate before: plateau schedulers cut by 0.5 to 0.1, exponential decay hardly at all
 FEWEST_CUTS = 3  # at even distances, from which cuts are a habit
 NEXT_TO_ZERO = 1e-4  # of the peak: from there as good as zero is one more cut away
-SPENT, SOON_SPENT = 1e-3, 1e-2  # of the peak: left at half of the log; after its first SOON share
-SOON = 0.05  # of the log: no recipe has left its low end behind so early
+SPENT, SOON_SPENT = 1e-3, 1.25e-2  # of the peak: left at half of the log; after its first SOON share
+SOON = 0.1  # of the log: no recipe has left its low end behind so early
 FEWEST_DECAYED = 8  # points of a geometric decay, from which its factor can be told
 STRAIGHT = 0.05  # of its fall by which the logarithm of a geometric decay may leave the straight line
 STAND = 0.2  # of its points at which a geometric decay may stand still: one by epochs stands at most of them
@@ -106,7 +106,7 @@ def spent(curve: Curve) -> ScheduleFault | None:
     """A decay that leaves next to nothing of the rate long before the log is over; onset: a tenth of the peak is left.
 
     Either it falls by a constant factor a step through three decades in the first half of the log, at nearly every
-    point, or by several moves to a hundredth or less within the first twentieth.
+    point, or by several moves to about a hundredth or less within the first tenth.
     """
     points = curve.take(curve.finite & (curve.value >= 0))
     rate, step = points.value, points.step.astype(np.float64)

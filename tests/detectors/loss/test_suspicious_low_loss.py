@@ -223,3 +223,15 @@ def test_samples_that_are_far_too_easy_for_a_while(staged: bool) -> None:
     stage = np.repeat([0.0, 1.0, 2.0], [250, 20, 130])
     found = findings(make_signals({"train_loss": loss, **({"stage": stage} if staged else {})}))
     assert [(f.onset_step, f.end_step, f.recovery) for f in found] == ([] if staged else [(251, 270, "recovered")])
+
+
+def test_a_loss_that_collapses_beside_a_reward_is_the_rewards_business() -> None:
+    t = np.arange(600)
+    loss = np.where(t < 300, 6 + 14 * np.exp(-t / 40), 0.3) * np.exp(
+        0.05 * np.random.default_rng(0).standard_normal(600)
+    )
+    told = []
+    for beside in ({}, {"reward": np.linspace(0, 1, 600)}):
+        params = {p.name: p.default for p in suspicious_low_loss.META.params}
+        told.append(isinstance(suspicious_low_loss.detect(make_signals({"train_loss": loss, **beside}), params), Fired))
+    assert told == [True, False]

@@ -376,3 +376,9 @@ def test_a_climb_out_of_a_decay_begins_where_the_rate_turns() -> None:
     value = COSINE.copy()
     value[200:] = value[200] * 1.03 ** np.arange(N - 200)
     assert [f.onset_step for f in findings(rate(value))] == [202]
+
+
+def test_a_decay_to_a_small_floor_that_is_over_in_the_first_tenth() -> None:
+    early = np.maximum(5e-8, 1e-5 * np.minimum(AT / 10, 0.5 * (1 + np.cos(np.pi * np.minimum(AT, 22) / 22))))
+    whole = np.maximum(5e-8, 1e-5 * np.minimum(AT / 10, 0.5 * (1 + np.cos(np.pi * AT / N))))
+    assert [len(findings(rate(value))) for value in (early, whole)] == [1, 0]

@@ -563,3 +563,14 @@ def test_files_numbered_one_after_another_are_of_the_steps_done(tmp_path: Path) 
     text = "".join(f"step {n}000 loss 2.5\nC {' ' * 20} saved model_checkpoint_0000{n}.checkpoint\n" for n in (1, 2, 3))
     events = read_text(tmp_path, text).events
     assert [(e.kind, e.step) for e in events] == [("checkpoint-saved", n * 1000) for n in (1, 2, 3)]
+
+
+def test_a_bar_that_leaps_to_where_an_earlier_run_had_been_leaves_rows_at_their_distance(tmp_path: Path) -> None:
+    def rows(first: int, count: int) -> str:
+        told = (f"{{'loss': {3 - i / 100}, 'epoch': {(first + 10 * i) / 1000:.2f}}}\n" for i in range(count))
+        return "".join(told) + f" 10%|#| {first + 10 * (count - 1)}/1000 [00:30<04:30, 3.14s/it]\n"
+
+    bar = "  0%|          | 0/1000 [00:00<?, ?it/s]\n"
+    text = bar + "".join(rows(first, 5) for first in range(10, 310, 50)) + "Loading checkpoint out/checkpoint-250\n"
+    loss = read_text(tmp_path, text + bar + rows(260, 5) + rows(310, 5)).series["loss"]
+    assert loss.step.tolist() == [*range(10, 310, 10), *range(260, 360, 10)]

@@ -137,7 +137,7 @@ def _alike(signals: Signals, loss: Curve, near: float) -> Finding | None:
 
 def _collapse(signals: Signals, loss: Curve, left: float) -> Finding | None:
     """A settled level that collapses without a change of the learning rate or a new epoch."""
-    fall = settled_fall(signals, loss, left)
+    fall = settled_fall(signals, loss, left) if not rewarded(signals) else None
     return _finding(signals, loss, fall, "without a reason in the schedule") if fall is not None else None
 
 

@@ -9,16 +9,19 @@ from trainforensics import roles
 from trainforensics.importers.printed.records.shape import Shape
 from trainforensics.importers.printed.text.vocabulary import RESULT_ROLES
 
+LEAPT = 3.0  # times the usual steps of a row
+
 
 @dataclass(slots=True)
 class Pace:
     """The rows since the bar was last drawn, at a step `anchor`; rows of one step stand together.
 
-    `per_row`: how many steps the bar went on by from row to row, as far as is known.
+    `per_row`: how many steps the bar went on by from row to row, as far as is known. `told`: whether a bar told it.
     """
 
     anchor: int = 0
     per_row: float = 1.0
+    told: bool = False
     _rows: list[list[tuple[Shape, int]]] = field(default_factory=list)
     _names: set[str] = field(default_factory=set)
 
@@ -41,10 +44,13 @@ class Pace:
         self._names |= _results(shape)
 
     def drawn(self, count: int) -> None:
-        """The bar stands at a count: so does the last row, and those before it are spread evenly."""
+        """The bar stands at a count: so does the last row, and those before it are spread evenly; at the usual distance
+        where a bar that began at nothing has leapt to where an earlier run had been."""
         apart = (count - self.anchor) / len(self._rows) if self._rows else 0.0
+        if self.told and self.anchor == 0 and apart > LEAPT * self.per_row:
+            self.anchor, apart = count - round(len(self._rows) * self.per_row), self.per_row
         if len(self._rows) > 1 and apart >= 1:
-            self.per_row = apart
+            self.per_row, self.told = apart, True
             for i, rows in enumerate(self._rows, 1):
                 for shape, at in rows:
                     shape.steps[at] = self.anchor + round(i * apart)
