@@ -53,6 +53,14 @@ class Explosion:
         """Peak against the level before."""
         return self.peak / self.level if self.level > 0 else float("inf")
 
+    @property
+    def held(self) -> float:
+        """The level it stays at against the one before: the highest of its medians over all points and over the first
+        and last nine, which single points of a wide noise do not move."""
+        way = self.curve.value[self.onset : self.end + 1]
+        crest = max(float(np.median(part)) for part in (way, way[:SMOOTH], way[-SMOOTH:]))
+        return crest / self.level if self.level > 0 else float("inf")
+
 
 def explosions(signals: Signals) -> tuple[Explosion, ...]:
     """Climbs of the global gradient norm out of its own noise, start and restarts set aside, by onset."""

@@ -195,3 +195,12 @@ def test_norms_beyond_all_scale_from_the_start(scale: float, size: float, told: 
     outcome = gradient_explosion.detect(signals, PARAMS)
     assert isinstance(outcome, Fired if told else Clear)
     assert not isinstance(outcome, Fired) or outcome.findings[0].onset_step == 1
+
+
+@pytest.mark.parametrize(("factor", "told"), [(3.3, False), (12.0, True)])
+def test_what_stays_up_is_held_against_its_level_not_against_single_points(factor: float, told: bool) -> None:
+    rng, at = np.random.default_rng(3), np.arange(500)
+    norm = 0.7 * np.exp(rng.normal(0, 0.6, 500).clip(-1.5, 0.9)) * np.where(at < 60, 1, factor)
+    loss = 2.5 * np.exp(rng.normal(0, 0.4, 500))
+    outcome = gradient_explosion.detect(make_signals({"train_loss": loss, "grad_norm": norm}), PARAMS)
+    assert isinstance(outcome, Fired) == told

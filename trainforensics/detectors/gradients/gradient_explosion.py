@@ -72,9 +72,9 @@ def detect(signals: Signals, params: Params) -> Outcome:
 
 
 def _far(explosion: Explosion, params: Params) -> bool:
-    if explosion.slow:
-        return explosion.factor >= params["slow_factor"]
-    return explosion.factor >= params["lasting_factor" if explosion.lasting else "burst_factor"]
+    if not explosion.lasting:
+        return explosion.factor >= params["slow_factor" if explosion.slow else "burst_factor"]
+    return explosion.held >= params["slow_factor" if explosion.slow else "lasting_factor"]
 
 
 def _loss_shares(signals: Signals, explosion: Explosion) -> bool:
