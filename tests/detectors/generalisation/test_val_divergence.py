@@ -307,3 +307,18 @@ def test_no_rise_begins_before_the_best_evaluation() -> None:
     value = np.append(value, [3.17, 3.18, 3.31, 3.33, 3.40, 3.47])
     (found,) = findings(make_signals([validation(value), training(len(value))]))
     assert found.onset_step == 9 * EVERY
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "evaluations", "told"),
+    [("loss", 50, 20, True), ("train/kl_loss", 50, 20, False), ("loss", 0, 20, False), ("loss", 50, 6, False)],
+)
+def test_evaluations_none_of_which_comes_near_the_first(name: str, first: int, evaluations: int, told: bool) -> None:
+    rng = np.random.default_rng(4)
+    value = np.append(2.55, (3.7 + 0.35 * rng.standard_normal(evaluations - 1)).clip(3.1))
+    steps = first + EVERY * np.arange(evaluations)
+    train = make_curve(
+        np.array([1.2, 2.0, 2.2, 2.0, 1.8]), "train_loss", step=steps[-1] * np.arange(1, 6) // 5, name=name
+    )
+    found = findings(make_signals([make_curve(value, "val_loss", step=steps, series_id=1), train]))
+    assert [f.onset_step for f in found if "first evaluation" in f.summary] == ([first + EVERY] if told else [])

@@ -3,7 +3,8 @@
 What it detects:
     A U-shape: the validation loss (where no loss is logged, the logarithm of the perplexity, or the wrong answers of an
     accuracy that training has too) passes a minimum, then rises steadily and stays up, while the training loss falls on
-    (or has settled low). The onset is the first evaluation of the sustained rise.
+    (or has settled low). The onset is the first evaluation of the sustained rise. Or none of seven evaluations and more
+    comes near the first, which is no longer of the untrained model.
 
 Why it matters:
     Every step after the minimum makes the model worse on data it has not seen. The best checkpoint lies behind.
@@ -30,6 +31,7 @@ Parameters:
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,7 +71,7 @@ from trainforensics.signals.scores import is_accuracy, wrong_answers
 META = Meta(
     kind=KINDS["val-divergence"],
     needs=("val_loss|val_metric",),
-    uses=("train_loss", "val_metric", "*"),
+    uses=("train_loss", "val_metric", "reward", "*"),
     params=(
         Param("z", 6.0, "rise in standard errors; under 1 in 100 flat curves with white noise reach it (simulated)"),
         Param("trend_p", 0.01, "Mann-Kendall level of the evaluations since the minimum; convention"),
@@ -89,9 +91,14 @@ META = Meta(
         Param("clear_z", 4.0, "standard errors that are enough beside a trend of one in 1,000 and `never_p`"),
         Param("unknown_rise", 1.0, "rise of a few evaluations that needs no fall of the training loss: twice the best"),
         Param("lost", 0.05, "share of the right answers that is lost for good, where no loss is logged"),
+        Param(
+            "first", 1.15, "times the first evaluation that all later ones are; learning begins with the worst of all"
+        ),
+        Param("first_few", 8.0, "evaluations that show it"),
         Param("undone", 0.5, "share of the rise that a later fall must undo for the event to be another kind's"),
     ),
 )
+_PARTS = re.compile(r"(?:^|[^a-z])(?:kl|kld|beta|recon\w*|adv\w*|gan|elbo|disc\w*|generator)(?:[^a-z]|$)")
 FEWEST = 3  # evaluations: the best and two worse ones
 
 
@@ -108,6 +115,9 @@ def detect(signals: Signals, params: Params) -> Outcome:
     whole = [f for c in curves if c.series.domain is None and (f := _judge(c, train, signals, params)) is not None]
     if whole:
         return Fired((max(whole, key=lambda finding: finding.confidence),))
+    for curve in (c for c in curves if c.series.domain is None and c.series.role == "val_loss"):
+        if (found := _never_as_first(curve, train, signals, params)) is not None:
+            return Fired((found,))
     parts = [f for c in curves if c.series.domain is not None and (f := _judge(c, train, signals, params)) is not None]
     return Fired(tuple(parts)) if parts else Clear()
 
@@ -129,6 +139,38 @@ def _judge(curve: Curve, train: Curve | None, signals: Signals, params: Params) 
         or _never_again(points, rise, training, params)
     )
     return _finding(curve, points, rise, training, train, signals, params) if sure else None
+
+
+def _never_as_first(curve: Curve, train: Curve | None, signals: Signals, params: Params) -> Finding | None:
+    """Evaluations all of which are far worse than the first: whatever was learnt before it, training only harms. A loss
+    that is made of parts with weights of their own, or one side of a game, may be planned to grow."""
+    value, names = curve.value, " ".join(c.name.lower() for c in signals.every_curve())
+    first, rest = float(value[0]), value[1:]
+    few = len(value) < params["first_few"] or int(curve.step[0]) <= 0
+    if few or not 0 < params["first"] * first <= float(rest.min()) or _PARTS.search(names) or signals.has("reward"):
+        return None
+    course, second = course_between(train, condense(curve), 0, len(condense(curve)) - 1), int(curve.step[1])
+    level = float(np.median(rest[-3:]))
+    after = f"none of the {len(rest)} later ones is below {float(rest.min()):.4g}"
+    text = f"validation loss was {first:.4g} at its first evaluation, at {int(curve.step[0])}; {after}"
+    rows = [Evidence(curve.name, int(curve.step[-1]), level, first, "median of the last three, against the first")]
+    if course.way != "unknown" and train is not None:
+        told = f"training loss {course.text}"
+        rows.append(Evidence(train.name, int(curve.step[-1]), course.after, course.before, told))
+    return Finding(
+        kind="val-divergence",
+        series=curve.name,
+        role=curve.series.role,
+        onset_step=second,
+        onset_interval=(int(curve.step[0]), second),
+        occurrences=(second,),
+        peak_step=int(curve.step[int(np.argmax(value))]),
+        recovery="unrecovered",
+        severity="medium",
+        confidence=0.7,
+        summary=f"{text}, {_training_text(course, 'training loss', train is not None)}",
+        evidence=tuple(rows),
+    )
 
 
 def _of_answers(wrong: Curve, own: Curve, signals: Signals, params: Params) -> Finding | None:
