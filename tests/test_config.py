@@ -105,6 +105,7 @@ def test_kinds_by_name_code_and_family(tmp_path: Path) -> None:
         ("jobs = 1.5", "needs a whole number of processes"),
         ("job = 1", "unknown setting 'job'; did you mean 'jobs'?"),
         ('ignore = ["platau"]', "did you mean 'plateau'?"),
+        ('select = ["nan"]', "did you mean 'nan-onset'?"),
         ("out = ", "not valid TOML"),
     ],
 )

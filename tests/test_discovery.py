@@ -127,12 +127,14 @@ def test_every_file_left_aside_has_its_reason(tmp_path: Path) -> None:
     (tmp_path / "plot.png").write_bytes(b"\x89PNG")
     (tmp_path / "notes.txt").write_text("nothing to see\n")
     (tmp_path / "core").write_bytes(b"\x7fELF\x00\x00\x00")
+    (tmp_path / "result.json").write_text('{\n  "schema": "trainforensics/result/1",\n  "run": "a"\n}\n')
     (tmp_path / "gone.jsonl").symlink_to(tmp_path / "nowhere")
     os.mkfifo(tmp_path / "pipe.jsonl")
     said = reasons(discover([tmp_path]))
     assert said["empty.jsonl"] == "empty file"
     assert "not a log" in said["plot.png"]
     assert "without recognisable metrics" in said["notes.txt"]
+    assert "a saved result" in said["result.json"]
     assert "binary" in said["core"]
     assert said["gone.jsonl"] == "dangling link"
     assert "not a regular file" in said["pipe.jsonl"]

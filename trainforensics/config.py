@@ -241,7 +241,8 @@ def _threshold(name: str, value: Any) -> float:
 
 def _hint(name: str, known: Iterable[str], listed: Iterable[str] | None = None) -> str:
     """The known name nearest to one that is not, else the known (or the `listed`) names."""
-    near = difflib.get_close_matches(name, [*known], n=1)
+    known = [*known]
+    near = difflib.get_close_matches(name, known, n=1) or [k for k in known if name and name in k.split("-")][:1]
     if near:
         return f"did you mean {near[0]!r}?"
     return f"known are {', '.join(known if listed is None else listed)}"

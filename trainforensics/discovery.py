@@ -51,6 +51,7 @@ _DEEPEST = 500  # folders, half of what Python's stack holds
 _COLUMNS_NAMED = 12
 _SAY_WHAT_THEY_ARE = "say which is the step and which the loss with --map NAME=step and --map NAME=train_loss"
 
+_RESULT = '"schema": "trainforensics/result/'
 _STAMPED = re.compile(r"\[\d{4}-\d\d-")  # a message of a logger, no list
 _CHECKPOINT = re.compile(r"^(checkpoint|ckpt|global_?step|iter|step|model|state|epoch=\d+-step)[-_=]?0*(\d+)$", re.I)
 _RANK_FOLDER = re.compile(r"^rank[-_]?\d+$", re.IGNORECASE)
@@ -401,6 +402,8 @@ def _guess(head: Head) -> str:
     if b"\x00" in text_head(data)[:4096]:
         return "binary file of no known log format"
     text = data[:4096].decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
+    if text.startswith("{") and _RESULT in text:
+        return "a saved result, no log; give the file itself, or the whole output folder"
     if text[:1] in "{[" and not _STAMPED.match(text):
         return "JSON without recognisable metrics"
     if text.count(",") > 3 * text.count("\n"):

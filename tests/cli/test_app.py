@@ -240,7 +240,7 @@ def test_a_configuration_that_cannot_be_used_is_a_usage_error(run: Run, logs: Pa
     assert str(file) in err
 
 
-def test_a_command_of_another_name_is_named(run: Run) -> None:
-    code, _, stderr = run("compare", "a", "b")
-    assert code == 2
-    assert "did you mean diff?" in stderr
+@pytest.mark.parametrize(("name", "meant"), [("compare", "diff"), ("analyse", "analyze")])
+def test_a_command_of_another_name_is_named(run: Run, name: str, meant: str) -> None:
+    code, _, stderr = run(name, "a", "b")
+    assert (code, stderr) == (2, f"trainforensics: No such command '{name}'; did you mean {meant}?\n")

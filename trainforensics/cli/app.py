@@ -130,7 +130,8 @@ def _show_usage(error: BaseException) -> None:
         return
     hint = f" (try {context.command_path} --help)" if context is not None else ""
     meant = next((known for name, known in SYNONYMS.items() if message.startswith(f"No such command '{name}'")), None)
-    hint = f"; did you mean {meant}?" if meant is not None else hint
+    if meant is not None:
+        message, hint = message.split(" Did you mean")[0].rstrip("."), f"; did you mean {meant}?"
     _say(f"{message.replace('Value error, ', '').rstrip('.')}{hint}")
 
 
