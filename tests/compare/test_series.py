@@ -188,6 +188,8 @@ def test_a_schedule_has_no_noise() -> None:
 def test_few_points_are_not_judged_unless_they_must_be_equal() -> None:
     assert compared(loss(1)[:3], loss(2)[:3]).relation == "unjudged"
     assert compared(loss(1)[:3], loss(1)[:3]).relation == "identical"
+    assert compared(loss(1)[:1], loss(2)[:1]).text == "not judged: 1 common point is too few"
+    assert compared(loss(1)[:1], loss(1)[:1]).text == "equal on the one common step"
 
 
 def test_without_a_common_step_there_is_nothing_to_say() -> None:

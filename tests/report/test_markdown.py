@@ -23,6 +23,7 @@ from trainforensics.model import (
     Remedy,
     RunResult,
     SafeCheckpoint,
+    Scope,
     Segment,
     SeriesSummary,
     Skipped,
@@ -94,6 +95,12 @@ def test_a_report_begins_with_verdict_what_happened_and_what_to_do() -> None:
         "Go back to the checkpoint of step 40 000.**"
     )
     assert lines[3] == "Lost: 1236 steps, 2.6 B tokens, 3 h 10 min."
+
+
+def test_the_place_of_a_cause_is_not_said_of_its_effect() -> None:
+    report = render_run(make_run(replace(full_incident(), scope=Scope(layer="layer_4")), effect()))
+    assert "steps 12 400, 29 873, 41 200 (layer_4) led to NaN onset at 41 236. " in report
+    assert "## 1. Instant burst, 3 times from step 12 400 on (layer_4), then NaN onset at 41 236\n" in report
 
 
 def test_batches_of_the_window_are_told_from_those_of_other_steps() -> None:

@@ -92,6 +92,7 @@ def test_labels_and_places_are_words() -> None:
     assert text.label("nan-onset") == "NaN onset"
     assert text.label("val-jump") == "validation jump"
     assert text.where(Scope(rank=0, layer="h.3")) == "rank 0, layer h.3"
+    assert text.where(Scope(layer="layer_4", expert=3)) == "layer_4, expert 3"
     assert text.where(Scope()) == ""
 
 

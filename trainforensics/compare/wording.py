@@ -47,7 +47,8 @@ def _relation_text(difference: SeriesDifference) -> str:
     amount = difference.amount or 0.0
     match difference.relation:
         case "identical":
-            return f"equal on all {difference.common} common steps"
+            several = difference.common > 1
+            return f"equal on all {difference.common} common steps" if several else "equal on the one common step"
         case "together":
             start = "" if difference.equal_until is None else f"equal up to step {difference.equal_until}, then "
             return f"{start}within noise of each other to the end (step {difference.last_step})"
@@ -59,7 +60,8 @@ def _relation_text(difference: SeriesDifference) -> str:
             steps = f"{abs(int(amount))} step{'s' if abs(amount) != 1 else ''}"
             return f"A shows B's values {steps} {'later' if amount > 0 else 'earlier'}"
         case "unjudged":
-            return f"not judged: {difference.common} common points are too few"
+            few = "1 common point is" if difference.common == 1 else f"{difference.common} common points are"
+            return f"not judged: {few} too few"
         case "parted":
             main, equal = difference.parted, difference.equal_until
             known = equal is None or (main is not None and equal in main.interval)

@@ -102,7 +102,7 @@ def figures_beside(result: RunResult, folder: Path) -> dict[str, str]:
 
 
 def heading(page: Page, result: RunResult) -> str:
-    """`Instant burst at step 41 200, then NaN onset at 41 236 (rank 3)`."""
+    """`Instant burst at step 41 200 (rank 3), then NaN onset at 41 236`."""
     root, times = page.root, len(page.root.occurrences)
     at = "" if root.onset_step is None else f" at {_unit(result)} {number(root.onset_step)}"
     if times > 1:
@@ -110,7 +110,7 @@ def heading(page: Page, result: RunResult) -> str:
     worst = _worst_effect(page)
     after = f", then {label(worst.kind)} at {number(worst.onset_step)}" if worst else ""
     place = where(root.scope)
-    return capital(label(root.kind)) + at + after + (f" ({place})" if place else "")
+    return capital(label(root.kind)) + at + (f" ({place})" if place else "") + after
 
 
 def counts(result: RunResult) -> str:
@@ -315,11 +315,10 @@ def _happened(page: Page, unit: str) -> Markdown:
     again = len(root.occurrences) > 1
     at = f"{unit}s {when(root)}" if again else f"{unit} {number(root.onset_step)}"
     text = f"{capital(label(root.kind))} at {at}" if root.onset_step is not None else capital(label(root.kind))
+    if place := where(root.scope):
+        text += f" ({escape(place)})"
     worst = _worst_effect(page)
-    if worst is not None:
-        text += f" led to {label(worst.kind)} at {number(worst.onset_step)}"
-    place = where(root.scope)
-    return Markdown(f"{text} ({escape(place)})" if place else text)
+    return Markdown(f"{text} led to {label(worst.kind)} at {number(worst.onset_step)}" if worst is not None else text)
 
 
 def _worst_effect(page: Page) -> Incident | None:

@@ -131,10 +131,15 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def _named(part: str, value: object) -> str:
+    """`layer h.3`, and `layer_4` as it is: it says what it is."""
+    return str(value) if str(value).lower().startswith(part) else f"{part} {value}"
+
+
 def where(scope: Scope) -> str:
     """The part of the run an incident is confined to; empty for the whole run."""
     parts = (("rank", scope.rank), ("layer", scope.layer), ("expert", scope.expert), ("domain", scope.domain))
-    named = [f"{name} {value}" for name, value in parts if value is not None]
+    named = [_named(name, value) for name, value in parts if value is not None]
     return ", ".join([*named, f"against {scope.sibling}"] if scope.sibling else named)
 
 

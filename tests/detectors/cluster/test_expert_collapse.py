@@ -38,6 +38,12 @@ def test_one_expert_takes_over(experts: int) -> None:
     assert 195 <= (found.onset_step or 0) <= 235
 
 
+def test_a_single_expert_in_use_is_one() -> None:
+    logit = np.zeros((4, N))
+    logit[2, 200:] += 30
+    assert "1 of 4 experts is in effective use" in one(judge(shares(logit))).summary
+
+
 def test_a_router_that_fails_at_once_does_so_at_its_leap() -> None:
     logit = np.zeros((6, N))
     logit[2] = np.interp(np.arange(N), [150, 300], [0.0, 0.5])  # its share creeps up before

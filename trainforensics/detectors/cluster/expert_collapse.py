@@ -109,7 +109,7 @@ def _by_share(signals: Signals, c: Concentration, layers: int, params: Params) -
     text = (
         f"From step {onset} on expert {series.expert} takes {c.after:.0%} of the tokens instead of "
         f"{c.before if c.onset else c.routing.fair:.0%}; "
-        f"{c.few:.2g} of {experts} experts are in effective use"
+        f"{(few := f'{c.few:.2g}')} of {experts} experts {'is' if few == '1' else 'are'} in effective use"
     )
     if c.dead:
         starved = ", ".join(str(s.expert) for s in c.dead[:8])
