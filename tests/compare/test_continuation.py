@@ -47,6 +47,16 @@ def test_a_run_that_does_not_join_the_one_it_goes_on_from(ends: int) -> None:
         assert finding.scope.sibling == "x/version_0"
 
 
+def test_what_was_set_otherwise_at_the_border_is_evidence() -> None:
+    first = replace(run("x/version_0", STEP[:200], course()[:200]), config={"batch_size": 128, "lr": 1e-3, "name": "a"})
+    later = run("x/version_1", STEP[200:], course(1)[200:] + 0.8 * np.exp(-np.arange(200) / 20))
+    ((_, alike),) = borders(first, replace(later, config=dict(first.config)))
+    ((_, other),) = borders(first, replace(later, config={"batch_size": 64, "lr": 1e-3, "name": "b"}))
+    told = [row.text for row in other.evidence if row.signal == "configuration"]
+    assert told == ["batch_size was 128 in version_0 and is 64"]
+    assert len(other.evidence) == len(alike.evidence) + 1
+
+
 def test_clean_ones_forks_and_strangers_are_silent() -> None:
     alarms = 0
     for seed in range(20):

@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from trainforensics.compare.lineage import is_continued
+from trainforensics.compare.settings import compare_settings
 from trainforensics.detectors.base import Params
 from trainforensics.detectors.generalisation import val_jump
 from trainforensics.detectors.resume import resume_discontinuity
@@ -23,6 +24,7 @@ from trainforensics.signals.load import join_lives
 FEWEST_BEFORE, FEWEST_SINCE = 8, 3  # points of the loss in the run that is continued, and in the one that goes on
 FEWEST_EVALUATIONS = 3  # of the run that is continued
 OTHERWISE = 0.05  # of a validation loss, by which the same weights do not differ from one evaluation to the next
+MOST_SETTINGS = 3  # that are told
 NEAR = 3  # evaluations after the border to which a change of validation belongs
 
 
@@ -103,8 +105,18 @@ def _judge(earlier: Signals, later: Signals) -> Finding | None:
             if border <= (finding.onset_step or 0) <= border + reach:
                 name = earlier.run.rsplit("/", 1)[-1]
                 summary = f"the run goes on from step {border} of {name}: {finding.summary}"
-                return replace(finding, scope=Scope(sibling=earlier.run), segment=0, summary=summary)
+                evidence = (*finding.evidence, *_set_otherwise(earlier, later, border))
+                return replace(finding, scope=Scope(sibling=earlier.run), segment=0, summary=summary, evidence=evidence)
     return _measured_again(earlier, later)
+
+
+def _set_otherwise(earlier: Signals, later: Signals, border: int) -> Iterator[Evidence]:
+    """The settings that can change what is learnt in which the run differs from the one it goes on from."""
+    name = earlier.run.rsplit("/", 1)[-1]
+    differing = [d for d in compare_settings(earlier.config, later.config) if d.weight == "learning"]
+    for found in differing[:MOST_SETTINGS]:
+        if found.missing is None:
+            yield Evidence("configuration", border, None, None, f"{found.key} was {found.a} in {name} and is {found.b}")
 
 
 def _measured_again(earlier: Signals, later: Signals) -> Finding | None:
