@@ -23,3 +23,8 @@ def test_the_experiment_fits_the_kind() -> None:
     assert "three times and at a third" in experiments("plateau")["learning-rate"]
     halved = np.where(STEP < ONSET, 65536.0, 65536.0 / 2.0 ** np.minimum(STEP - ONSET, 16))
     assert experiments("scale-decay", loss_scale=halved)["loss-scaling"].startswith("hold the loss scale")
+
+
+def test_fresh_moments_settle_nothing_where_they_may_be_what_was_loaded() -> None:
+    assert "checked to be loaded, and once with fresh moments" in experiments("resume-discontinuity")["optimizer-state"]
+    assert "a difference confirms it" in experiments("gradual-rise")["optimizer-state"]

@@ -85,3 +85,11 @@ def test_a_precursor_stands_out_of_single_points_right_before(height: float, see
     if seen:
         assert found[0].text.startswith("grad_norm left its level of 1")
         assert found[0].text.endswith("right before")
+
+
+def test_a_policy_is_read_beside_its_loss() -> None:
+    noise = np.random.default_rng(0).normal(0, 1e-3, 600)
+    kl = 0.02 + noise + np.where(np.arange(600) >= 300, 0.4, 0.0)
+    rows = {row.signal: row.text for row in companions(make_signals({"kl": kl, "entropy": 0.9 + noise}), 301)}
+    assert "times the level before" in rows["kl"]
+    assert rows["entropy"] in {"as before", "within its noise"}

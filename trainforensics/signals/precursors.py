@@ -127,9 +127,9 @@ def _raised_rate(signals: Signals, onset_step: int) -> tuple[Precursor, ...]:
 
 
 def companions(signals: Signals, onset_step: int) -> tuple[Evidence, ...]:
-    """What grad norm, learning rate and loss scale read at an onset, as rows of evidence."""
+    """What grad norm, learning rate, loss scale and a policy's KL and entropy read at an onset, as rows of evidence."""
     rows = []
-    for role in ("grad_norm", "learning_rate", "loss_scale"):
+    for role in ("grad_norm", "learning_rate", "loss_scale", "kl", "entropy"):
         curve = signals.curve(role)
         seen = reading(curve, onset_step) if curve is not None else None
         if seen is not None:

@@ -17,10 +17,13 @@ def climbed_before(case: Case) -> bool:
 
 @once
 def beyond_start(case: Case) -> tuple[float, float] | None:
-    """Highest loss of the incident and the first of the run, where the former is 1.3 times the latter or more."""
+    """Highest loss of the incident and the first of the run, where the former is 1.3 times the latter or more.
+
+    None for a loss that falls below zero: its first value is no level of an untrained model.
+    """
     if case.loss is None or timing.early(case) or not len(case.loss.only_finite()):
         return None
     finite = case.loss.only_finite()
     at = int(np.searchsorted(finite.step, case.onset))
     peak, first = float(np.max(finite.value[at : at + CREPT_POINTS], initial=-np.inf)), float(finite.value[0])
-    return (peak, first) if first > 0 and peak > 1.3 * first else None
+    return (peak, first) if first > 0 and finite.value.min() >= 0 and peak > 1.3 * first else None

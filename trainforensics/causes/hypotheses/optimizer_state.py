@@ -16,6 +16,12 @@ from trainforensics.causes.evidence.witnesses import rooted
 from trainforensics.causes.weight import CLEAR, HINT, STRONG, Reason, Weight
 
 CAUSE = "optimizer-state"
+TEST = "repeat from the last checkpoint with fresh moments, or a smaller beta2: a difference confirms it"
+# With moments that were lost already, fresh ones change nothing.
+TEST_AT_RESUME = (
+    "resume once with the optimiser's state checked to be loaded, and once with fresh moments: "
+    "a loss that joins in the first and jumps in the second confirms it"
+)
 PRIORS: Mapping[str, float] = {
     "instant-burst": 0.09,
     "gradual-rise": 0.12,
@@ -67,7 +73,4 @@ def weigh(case: Case) -> Weight:
     unmoved = facts.updates.none_made(case) if case.kind == "plateau" else ""
     if unmoved:
         reasons.append(Reason(CLEAR, f"{unmoved}: the optimiser changes nothing"))
-    return Weight(
-        reasons,
-        "repeat from the last checkpoint with fresh moments, or a smaller beta2: a difference confirms it",
-    )
+    return Weight(reasons, TEST_AT_RESUME if case.kind == "resume-discontinuity" else TEST)
