@@ -542,3 +542,13 @@ def test_many_alike_lines_that_are_not_read_are_told(lines: int, told: bool, tmp
     warnings = read_text(tmp_path, text).warnings
     assert [(warning.kind, warning.where) for warning in warnings] == ([("unread-lines", "line 2")] if told else [])
     assert all(f"{lines} lines" in warning.message for warning in warnings)
+
+
+def test_averages_of_what_was_read_are_not_told_as_unread(tmp_path: Path) -> None:
+    text = "".join(
+        f"Epoch: [{epoch}]  [ 0/50]  eta: 0:00:10  loss: 2.5 (2.5)\n"
+        f"Epoch: [{epoch}]  [49/50]  eta: 0:00:00  loss: 2.25 (2.4)\n"
+        f"Averaged stats: loss: 2.25 (2.4)\n* Acc@1 50.5 Acc@5 75.5 loss 1.75\n"
+        for epoch in range(15)
+    )
+    assert not read_text(tmp_path, text).warnings

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 from trainforensics.model import ReadWarning
 
-# A result's name before a number with decimals; what compares one with another was said before.
+# A result's name before a number with decimals; what compares or averages was said before.
 _RECORD_LIKE = re.compile(
     r"\b(?:\w+_)?(?:loss(?:es)?|acc|accuracy|perplexity|ppl|reward|nll|mse|bleu|auc|f1|iou|grad_?norm)\b[^\w.]{1,6}[-+]?\d+\.\d",
     re.IGNORECASE,
 )
-_COMPARES = re.compile(r"--+>|\b(?:best|max|min|from|than|improved|threshold|target)\b", re.IGNORECASE)
+_COMPARES = re.compile(r"--+>|\b(?:best|max|min|from|than|improved|threshold|target|averaged stats)\b", re.IGNORECASE)
 _MANY, _MOST_KINDS, _LONGEST = 10, 1000, 120
 _MOST_IDLE, _LONGEST_IDLE = 20_000, 400
 _NUMBERS = re.compile(r"\d+")
