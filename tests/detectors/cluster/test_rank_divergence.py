@@ -150,3 +150,20 @@ def test_a_leap_is_the_onset_whatever_strays_before_it(seed: int) -> None:
     values[2, 64:67] += [0.25, 0.12, 0.08]
     found = one(judge(values))
     assert (found.scope.rank, found.onset_step) == (2, 65)
+
+
+def test_ranks_that_were_fed_the_same_part_where_they_first_differ() -> None:
+    rng, at = np.random.default_rng(3), np.arange(240)
+    same = 2.8 - at / 200 + 0.1 * rng.standard_normal(240)
+    apart = np.where(at < 9, 0.0, 1e-5 * np.exp(np.clip((at - 9) / 9, 0, 11.5)))
+    told = []
+    for own in (0.0, 0.03):  # data of their own
+        curves = [
+            make_curve(same + k * apart + own * rng.standard_normal(240), name="loss", rank=k, series_id=k)
+            for k in (0, 1)
+        ]
+        outcome = rank_divergence.detect(make_signals(curves), PARAMS)
+        assert isinstance(outcome, Fired)
+        told.append(outcome.findings[0].onset_step)
+    assert told[0] == 10
+    assert (told[1] or 0) > 60

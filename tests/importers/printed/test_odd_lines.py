@@ -191,3 +191,13 @@ def test_a_loggers_name_before_a_count_of_batches(prefix: str, tmp_path: Path) -
     found = read_text(tmp_path, "".join(lines))
     (loss,) = (series for name, series in found.series.items() if name.endswith("loss"))
     assert loss.step.tolist() == list(range(10, 90, 10))
+
+
+def test_a_bare_rank_before_what_is_trained(tmp_path: Path) -> None:
+    lines = [
+        f"[{k}] [train], epoch: 0/50, iter: {i}/400, loss: {2 + k + i / 10}\n" for i in range(1, 9) for k in (1, 0)
+    ]
+    path = tmp_path / "train.log"
+    path.write_text("".join(lines), encoding="utf-8")
+    told = {(r.name, r.rank) for r in console.read(Source(path, "train.log")) if isinstance(r, Points)}
+    assert {rank for _, rank in told} == {0, 1}, told

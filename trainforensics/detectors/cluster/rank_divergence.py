@@ -28,6 +28,8 @@ Parameters:
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from trainforensics.detectors.base import Meta, Param, Params
@@ -41,6 +43,7 @@ from trainforensics.signals.trend import spans_decades
 
 ROLES = ("train_loss", "grad_norm", "param_norm", "checksum")
 EQUAL_ROLES = ("param_norm", "checksum")
+EQUAL_POINTS = 8  # points at which all ranks' losses are the same: they are fed the same, or log a mean
 META = Meta(
     kind=KINDS["rank-divergence"],
     needs=("train_loss|grad_norm|param_norm|checksum",),
@@ -96,10 +99,17 @@ def _departures(role: str, matrix: Matrix, params: Params) -> list[RankDeparture
         if role == "train_loss":
             noise = robust_sigma(np.diff(values[left.row][np.isfinite(values[left.row])])) / np.sqrt(2)
             if not left.from_start or abs(left.size) > params["from_start_widths"] * noise:
-                told.append(left)
+                told.append(_since_they_differ(matrix, left))
         elif not left.from_start and (role not in EQUAL_ROLES or _were_equal(matrix, left, params["equal"])):
             told.append(left)
     return told if len(matrix.rows) > 2 else told[:1]
+
+
+def _since_they_differ(matrix: Matrix, left: RankDeparture) -> RankDeparture:
+    """The departure, dated where ranks that had been fed the same differ for the first time; else as it is."""
+    differ = np.flatnonzero(np.ptp(matrix.value, axis=0) != 0)
+    first = int(differ[0]) if len(differ) else 0
+    return replace(left, first=first) if EQUAL_POINTS <= first < left.first else left
 
 
 def _were_equal(matrix: Matrix, left: RankDeparture, equal: float) -> bool:

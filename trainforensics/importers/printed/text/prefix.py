@@ -29,7 +29,10 @@ _IN_BRACKETS = (
     # host and rank, or module, line and rank
     r"(?!\s*(?:global_)?(?:step|iter|epoch|batch))[\w.-]*[a-z][\w.-]*:\d+(?:/\d+)?(?:, rank=\d+)?",
 )
+# a rank before what is trained, on a line that counts for itself: "[1] [train], epoch: 0/50, iter: 9/400"
+_BARE_RANK = r"\[\d{1,3}\](?=\s+\[(?:train|valid|val|eval|test)\w*\],?\s.{0,40}\b(?:epoch|iter|step)\w*\W{0,3}\d)"
 _PREFIXES = (
+    _BARE_RANK,
     rf"\[\s*(?:{'|'.join(_IN_BRACKETS)})\s*\](?:<std(?:out|err)>)?:?",
     rf"{TIME} [\w.-]+ (?:kernel|(?!epoch|step|iter|batch)[\w./-]+\[\d+\]):(?=\s)",  # syslog: host and program
     rf"{TIME}\s*(?:[|,-](?=\s))?",
@@ -68,7 +71,7 @@ _PREFIX = re.compile(rf"(?:\s*(?:{'|'.join(_PREFIXES)}))+", re.IGNORECASE)
 _RANK = re.compile(
     r"\[(?:[\w.-]+:\d+, |global_?)?rank[ _:=]*(\d+)|\[default(\d+)\]|^\s*(\d{1,5}):\s|\[\d+,(\d+)\]<|\bhost:(\d+)"
     rf"|\s-\s+(\d+) - [\w.]+ - (?:[\w.]+:\d+ - )?{_LEVEL} ::"
-    rf"|^\s*rank[ _=:]*(\d+)|\s[\w.-]+:(\d+)\s+[\w.]+:\d+\s+{_LEVEL}",
+    rf"|^\s*\[(\d{{1,3}})\](?!:)|^\s*rank[ _=:]*(\d+)|\s[\w.-]+:(\d+)\s+[\w.]+:\d+\s+{_LEVEL}",
     re.IGNORECASE,
 )
 
