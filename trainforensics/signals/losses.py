@@ -9,7 +9,7 @@ import numpy as np
 
 from trainforensics.model import NotApplicable
 from trainforensics.signals.confounders import constructed, score_grows, scores_gain, warm_restart
-from trainforensics.signals.curve import Curve, Floats
+from trainforensics.signals.curve import Curve
 from trainforensics.signals.evaluations import condense, validation_curves
 from trainforensics.signals.excursions import MIN_POINTS, excursions
 from trainforensics.signals.extremes import absurd_falls, surges_beyond
@@ -22,24 +22,19 @@ from trainforensics.signals.few import (
     setback,
     step_among_few,
 )
+from trainforensics.signals.games import towering
 from trainforensics.signals.habit import by_nature
 from trainforensics.signals.loss_event import LossEvent, placed
-from trainforensics.signals.measure import FIRST_POINTS, Excursion
-from trainforensics.signals.noise import median, robust_sigma
+from trainforensics.signals.measure import Excursion
 from trainforensics.signals.precursors import excursions_of
 from trainforensics.signals.recurrences import shard_bursts
 from trainforensics.signals.rises import earlier_wobble, sustained_rise
-from trainforensics.signals.rows import loss_like
 from trainforensics.signals.run import Signals
 from trainforensics.signals.running import running_mean
 from trainforensics.signals.starts import above_start, leap_at_start, overshoot_at_start, surge_at_start
 from trainforensics.signals.task import adversarial, is_distance, rewarded
-from trainforensics.signals.trend import WINDOW
 
 RANGE_DECADES = 2.0  # no warm-up lasts for the whole run, and none starts at a hundredth and grows by a factor
-GIANT, TOWERS = 3.0, 1.15  # times every other value of a game; two of its losses at once, which seldom happens
-TOGETHER = 0.5  # correlation of two losses of which one holds the other, or both tell of the same batch
-START = 10  # part of a game in which its sides have not found each other
 RUN_AWAY = 1000.0  # the square of 30: returns that grow as much in one run are told by a reward
 # Of a climb to the end of the log: points, standard errors, p-value, share of the level, multiples of earlier wobbles.
 SLOW_POINTS, SLOW_Z, SLOW_P, SLOW_SIZE, SLOW_WOBBLE = 5, 8.0, 1e-3, 0.1, 3.0
@@ -63,11 +58,7 @@ def unjudgeable(signals: Signals) -> NotApplicable | None:
     curve = signals.curve("train_loss")
     if curve is None:
         return NotApplicable("no training loss is logged", "the training loss at every step")
-    if (
-        adversarial(curve)
-        and _of_a_game(signals, curve.only_finite()) is None
-        and not _critic_runs_away(signals, curve)
-    ):
+    if adversarial(curve) and towering(signals, curve.only_finite()) is None and not _critic_runs_away(signals, curve):
         return NotApplicable(f"{curve.name} is of a game or a critic and has no trend to leave", "a metric of quality")
     if _range_test(signals):
         return NotApplicable("the learning rate grows exponentially to the end: a range test", "")
@@ -86,48 +77,6 @@ def _critic_runs_away(signals: Signals, curve: Curve) -> bool:
         return False
     late, last = float(np.median(value[-2 * part : -part])), float(np.median(value[-part:]))
     return last > late and last > RUN_AWAY * float(np.abs(value[: 2 * part]).max())
-
-
-def _of_a_game(signals: Signals, curve: Curve) -> Excursion | None:
-    """A value, after the start, to whose level those behind it come back and which is no turn of a game: several times
-    all but its neighbours; or clearly above them where another loss of the game is at its own height as well."""
-    value, n = curve.value, len(curve)
-    top = int(np.argmax(value[n // START :])) + n // START if n else 0
-    if n < MIN_POINTS or not FIRST_POINTS <= top < n - FIRST_POINTS:
-        return None
-    giant = value[top] > GIANT * float(_others(value, top, 0).max()) > 0
-    if not giant and not (_towers(value, top, n // START) and _shared(signals, curve, top)):
-        return None
-    before, after = median(value[:top][-WINDOW:]), median(value[top + 1 :][:WINDOW])
-    sigma = robust_sigma(_others(value, top, 0))
-    return Excursion.plain(
-        value, top, top, before=before, after=after, sigma=sigma, recovery="recovered", half=top, end=top
-    )
-
-
-def _others(value: Floats, top: int, start: int) -> Floats:
-    """All values from `start` on but those around `top`."""
-    return np.delete(value, slice(top - FIRST_POINTS, top + FIRST_POINTS + 1))[start:]
-
-
-def _towers(value: Floats, top: int, start: int) -> bool:
-    """Whether a value is clearly the highest after the start, and half as much again as is usual."""
-    others = _others(value, top, start)
-    return bool(value[top] > TOWERS * float(others.max()) > 0 and value[top] > 1.5 * float(np.median(others)))
-
-
-def _shared(signals: Signals, curve: Curve, top: int) -> bool:
-    """Whether another loss, logged in the same rows, towers at the same one though it does not move with this one
-    otherwise, as a part of it does: what one side loses the other has won."""
-    losses = (c.only_finite() for c in loss_like(signals) if c.series != curve.series and c.series.rank is None)
-    rows = (c.value for c in losses if np.array_equal(c.step, curve.step))
-    return any(_towers(value, top, len(value) // START) and not _moves_with(curve.value, value) for value in rows)
-
-
-def _moves_with(one: Floats, other: Floats) -> bool:
-    """Whether two series rise and fall together from point to point, by the ranks of their moves."""
-    ranks = np.argsort(np.argsort(np.diff(np.stack([one, other]))))
-    return bool(np.asarray(np.corrcoef(ranks))[0, 1] > TOGETHER)
 
 
 def _range_test(signals: Signals) -> bool:
@@ -159,7 +108,7 @@ def _loss_events(signals: Signals) -> tuple[LossEvent, ...]:
     events = told(excursions_of(signals, curve))
     if adversarial(curve):
         lasting = [e for e in events if e.lasting] if _critic_runs_away(signals, curve) else []
-        return (*lasting, *placed(curve, _one(_of_a_game(signals, finite))))
+        return (*lasting, *placed(curve, _one(towering(signals, finite))))
     events = [e for e in events if not (e.excursion.returned and by_nature(value, e.excursion))]
     events = [_as_it_stands(e) for e in _unfinished(_without_habit(events, len(value)), len(value))]
     judged = not is_distance(curve) and not rewarded(signals) and mean is None  # by how it stands to its start

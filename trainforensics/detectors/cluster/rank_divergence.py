@@ -107,7 +107,7 @@ def _departures(role: str, matrix: Matrix, params: Params) -> list[RankDeparture
 
 def _since_they_differ(matrix: Matrix, left: RankDeparture) -> RankDeparture:
     """The departure, dated where ranks that had been fed the same differ for the first time; else as it is."""
-    differ = np.flatnonzero(np.ptp(matrix.value, axis=0) != 0)
+    differ = np.flatnonzero(np.isfinite(matrix.value).all(axis=0) & (np.ptp(matrix.value, axis=0) != 0))
     first = int(differ[0]) if len(differ) else 0
     return replace(left, first=first) if EQUAL_POINTS <= first < left.first else left
 

@@ -1,0 +1,59 @@
+"""The losses of a game: each side's turns are the other's, so that a high value alone says nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trainforensics.signals.curve import Curve, Floats
+from trainforensics.signals.excursions import MIN_POINTS
+from trainforensics.signals.measure import FIRST_POINTS, Excursion
+from trainforensics.signals.noise import median, robust_sigma
+from trainforensics.signals.rows import loss_like
+from trainforensics.signals.run import Signals
+from trainforensics.signals.trend import WINDOW
+
+GIANT, TOWERS = 3.0, 1.15  # times every other value of a game; two of its losses at once, which seldom happens
+TOGETHER = 0.5  # correlation of two losses of which one holds the other, or both tell of the same batch
+START = 10  # part of a game in which its sides have not found each other
+
+
+def towering(signals: Signals, curve: Curve) -> Excursion | None:
+    """A value, after the start, to whose level those behind it come back and which is no turn of a game: several times
+    all but its neighbours; or clearly above them where another loss of the game is at its own height as well."""
+    value, n = curve.value, len(curve)
+    top = int(np.argmax(value[n // START :])) + n // START if n else 0
+    if n < MIN_POINTS or not FIRST_POINTS <= top < n - FIRST_POINTS:
+        return None
+    giant = value[top] > GIANT * float(_others(value, top, 0).max()) > 0
+    if not giant and not (_towers(value, top, n // START) and _shared(signals, curve, top)):
+        return None
+    before, after = median(value[:top][-WINDOW:]), median(value[top + 1 :][:WINDOW])
+    sigma = robust_sigma(_others(value, top, 0))
+    return Excursion.plain(
+        value, top, top, before=before, after=after, sigma=sigma, recovery="recovered", half=top, end=top
+    )
+
+
+def _others(value: Floats, top: int, start: int) -> Floats:
+    """All values from `start` on but those around `top`."""
+    return np.delete(value, slice(top - FIRST_POINTS, top + FIRST_POINTS + 1))[start:]
+
+
+def _towers(value: Floats, top: int, start: int) -> bool:
+    """Whether a value is clearly the highest after the start, and half as much again as is usual."""
+    others = _others(value, top, start)
+    return bool(value[top] > TOWERS * float(others.max()) > 0 and value[top] > 1.5 * float(np.median(others)))
+
+
+def _shared(signals: Signals, curve: Curve, top: int) -> bool:
+    """Whether another loss, logged in the same rows, towers at the same one though it does not move with this one
+    otherwise, as a part of it does: what one side loses the other has won."""
+    losses = (c.only_finite() for c in loss_like(signals) if c.series != curve.series and c.series.rank is None)
+    rows = (c.value for c in losses if np.array_equal(c.step, curve.step))
+    return any(_towers(value, top, len(value) // START) and not _moves_with(curve.value, value) for value in rows)
+
+
+def _moves_with(one: Floats, other: Floats) -> bool:
+    """Whether two series rise and fall together from point to point, by the ranks of their moves."""
+    ranks = np.argsort(np.argsort(np.diff(np.stack([one, other]))))
+    return bool(np.asarray(np.corrcoef(ranks))[0, 1] > TOGETHER)
