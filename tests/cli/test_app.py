@@ -165,7 +165,11 @@ def test_an_interruption(run: Run, logs: Path, tmp_path: Path, monkeypatch: pyte
         time.sleep(10)  # another thread may get the signal first
 
     monkeypatch.setattr(engine, "analyze", interrupt)
-    code, _, err = run("analyze", logs, "--out", tmp_path / "out")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
+    try:
+        code, _, err = run("analyze", logs, "--out", tmp_path / "out")
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert (code, err) == (130, "trainforensics: interrupted\n")
 
 
