@@ -5,6 +5,7 @@ Field names that collide with Python keywords carry a trailing underscore here a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
@@ -19,6 +20,7 @@ Ended = Literal["finished", "crashed", "ongoing", "unknown"]
 Basis = Literal["logged", "reconstructed", "assumed"]
 SuspectType = Literal["shard", "doc", "domain", "rank", "batch", "expert"]
 AxisUnit = Literal["step", "epoch", "sample", "row"]
+_EPOCH_LENGTH = re.compile(r"epoch x (\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,12 @@ class Axis:
 
     name: str
     unit: AxisUnit
+
+    @property
+    def epoch_length(self) -> int | None:
+        """Steps of an epoch, which an axis made of epochs and iterations states (`epoch x 1299 + iteration`)."""
+        found = _EPOCH_LENGTH.match(self.name)
+        return int(found[1]) if found is not None else None
 
 
 @dataclass(frozen=True, slots=True)

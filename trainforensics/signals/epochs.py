@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 
 import numpy as np
 
@@ -16,13 +15,10 @@ SLACK = 0.01  # of the run, by which the border of an equal part is known
 JUMP = 4  # usual distances of steps; less is a row left out
 PARTS = (2, 3, 4, 5)
 
-_LENGTH = re.compile(r"epoch x (\d+)")  # an axis made of epochs and iterations tells how long an epoch is
-
 
 def epoch_length(signals: Signals) -> int | None:
     """Steps of an epoch where the axis of the run is made of epochs and iterations."""
-    found = _LENGTH.match(signals.axis.name)
-    return int(found[1]) if found is not None else None
+    return signals.axis.epoch_length
 
 
 def steps_of_epoch(signals: Signals) -> float | None:

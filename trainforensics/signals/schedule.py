@@ -35,7 +35,8 @@ ZERO = 1e-6  # of the peak: as good as zero
 CUT = 0.7  # times the rate before: plateau schedulers cut by 0.5 to 0.1, exponential decay hardly at all
 FEWEST_CUTS = 3  # at even distances, from which cuts are a habit
 NEXT_TO_ZERO = 1e-4  # of the peak: from there as good as zero is one more cut away
-SPENT, SOON_SPENT = 1e-3, 1.25e-2  # of the peak: left at half of the log; after its first SOON share
+# Of the peak: left at half of the log; after its first SOON share, a hundredth of a peak that lies between two rows.
+SPENT, SOON_SPENT = 1e-3, 1.25e-2
 SOON = 0.1  # of the log: no recipe has left its low end behind so early
 FEWEST_DECAYED = 8  # points of a geometric decay, from which its factor can be told
 STRAIGHT = 0.05  # of its fall by which the logarithm of a geometric decay may leave the straight line

@@ -11,12 +11,19 @@ from trainforensics.importers.jsonlogs.document import rows_of
 VALUES = [3.0, 2.0, 1.0]
 
 
-@pytest.mark.parametrize(("start", "interval"), [(0, 5), (0.0, 5.0), ("0", "5")])
+@pytest.mark.parametrize(("start", "interval"), [(0, 5), (0.0, 5.0), ("0", "5"), ("0.0", "5.0")])
 def test_steps_are_counted_from_the_stated_first_by_the_stated_interval(start: Any, interval: Any) -> None:
     series = {"start_step": start, "step_interval": interval, "values": VALUES}
     found = rows_of({"lm loss": series, "step": {**series, "values": [0.1, 0.2, 0.3]}})
     assert found is not None
     assert [(row["step"], row["lm loss"]) for row in found.rows] == [(0, 3.0), (5, 2.0), (10, 1.0)]
+
+
+def test_what_stands_beside_such_series_is_kept() -> None:
+    series = {"start_step": 0, "step_interval": 5, "values": VALUES}
+    found = rows_of({"lm loss": series, "iteration_timing_avg": 0.33, "lr": {"peak": 0.1}})
+    assert found is not None
+    assert found.beside == {"iteration_timing_avg": 0.33, "lr": {"peak": 0.1}}
 
 
 @pytest.mark.parametrize("start", [10**30, 1e30, float("nan"), float("inf"), -5, True, None, "a"])

@@ -78,11 +78,16 @@ def scale_floor(case: Case) -> float | None:
 
 
 @once
-def scale_lost(case: Case) -> bool:
-    """Whether the loss scale differs fourfold or more between the two sides of the onset."""
+def scale_across(case: Case) -> tuple[float, float] | None:
+    """The loss scale on the two sides of the onset; None where one of them is not logged."""
     curve = case.signals.curve("loss_scale")
     at = curve.at(case.onset - 1) if curve is not None else -1
     if curve is None or at < 0 or at + 1 >= len(curve):
-        return False
-    before, after = float(curve.value[at]), float(curve.value[at + 1])
+        return None
+    return float(curve.value[at]), float(curve.value[at + 1])
+
+
+def scale_lost(case: Case) -> bool:
+    """Whether the loss scale differs fourfold or more between the two sides of the onset."""
+    before, after = scale_across(case) or (0.0, 0.0)
     return before > 0 and after > 0 and max(before / after, after / before) >= 4

@@ -29,11 +29,10 @@ PRIORS: Mapping[str, float] = {
 
 def _not_restored(case: Case) -> list[Reason]:
     """The scale on both sides of a restart."""
-    curve = case.signals.curve("loss_scale")
-    at = curve.at(case.onset - 1) if curve is not None else -1
-    if curve is None or at < 0 or at + 1 >= len(curve):
+    scales = facts.precision.scale_across(case)
+    if scales is None:
         return []
-    before, after = float(curve.value[at]), float(curve.value[at + 1])
+    before, after = scales
     rate = facts.rate.around(case)
     if facts.precision.scale_lost(case):
         more = [Reason(-STRONG, "nor does the learning rate join: more than the scale is lost")]

@@ -149,7 +149,8 @@ def _never_as_first(curve: Curve, train: Curve | None, signals: Signals, params:
     few = len(value) < params["first_few"] or int(curve.step[0]) <= 0
     if few or not 0 < params["first"] * first <= float(rest.min()) or _PARTS.search(names) or signals.has("reward"):
         return None
-    course, second = course_between(train, condense(curve), 0, len(condense(curve)) - 1), int(curve.step[1])
+    points, second = condense(curve), int(curve.step[1])
+    course = course_between(train, points, 0, len(points) - 1)
     level = float(np.median(rest[-3:]))
     after = f"none of the {len(rest)} later ones is below {float(rest.min()):.4g}"
     text = f"validation loss was {first:.4g} at its first evaluation, at {int(curve.step[0])}; {after}"

@@ -209,20 +209,27 @@ def _spaced(value: Mapping[str, Any]) -> Document | None:
     """Rows of {"lm loss": {"start_step": 0, "step_interval": 5, "values": [...]}, ...}, as of Megatron's tests; values
     may be keyed by their steps instead."""
     rows: dict[int, dict[str, Any]] = {}
+    taken = set()
     for name, series in value.items():
         held = series.get("values") if isinstance(series, Mapping) else None
         if isinstance(held, list) and all(_counts(series.get(key)) for key in ("start_step", "step_interval")):
-            held = {int(series["start_step"]) + i * int(series["step_interval"]): item for i, item in enumerate(held)}
+            first, apart = _count(series["start_step"]), _count(series["step_interval"])
+            held = {first + i * apart: item for i, item in enumerate(held)}
         if isinstance(held, Mapping) and all(_counts(step) for step in held):
+            taken.add(name)
             for step, item in held.items():
-                rows.setdefault(int(step), {})[name] = item
+                rows.setdefault(_count(step), {})[name] = item
     found = [{**rows[step], "step": step} for step in sorted(rows)]
-    return Document(list(found)) if len(found) > 1 and any(map(holds_result, found)) else None
+    return Document(list(found), _beside(value, taken)) if len(found) > 1 and any(map(holds_result, found)) else None
 
 
 def _counts(value: Any) -> bool:
     """Whether a decoded value is a whole number that steps are counted with, or the text of one."""
     return re.fullmatch(r"[0-9]{1,18}(?:\.0)?", str(value)) is not None
+
+
+def _count(value: Any) -> int:
+    return int(str(value).removesuffix(".0"))
 
 
 def _lists(value: Mapping[str, Any]) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:

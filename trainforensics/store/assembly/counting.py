@@ -7,7 +7,6 @@ every epoch.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -21,8 +20,6 @@ from trainforensics.store.staging import Staged
 FEWEST = 8  # values in the same order that are no chance
 ALIKE = 0.9  # of them that must agree to the digits printed
 MOST_TRIED = 64  # places in the counted log at which the other may begin, as one does that was printed since a restart
-
-_LENGTH = re.compile(r"epoch x (\d+) ")  # an axis made of epochs and iterations tells how long an epoch is
 
 _Ints = NDArray[np.int64]
 _Floats = NDArray[np.float64]
@@ -43,7 +40,7 @@ def place_rows(staged: Sequence[Staged]) -> None:
 
 def place_epochs(staged: Sequence[Staged]) -> None:
     """Give logs that count epochs alone the last steps of these, by a log beside them that counts their iterations."""
-    clocks = [log for log in staged if log.points and log.axis is not None and _LENGTH.match(log.axis.name)]
+    clocks = [log for log in staged if log.points and log.axis is not None and log.axis.epoch_length]
     for log in staged:
         if log.axis is None or log.axis.unit != "epoch" or not log.points:
             continue
@@ -57,13 +54,12 @@ def place_epochs(staged: Sequence[Staged]) -> None:
 def _last_steps(log: Staged, clock: Staged) -> Callable[[_Ints], _Ints] | None:
     """The last step of each epoch. Epochs are counted from 0 or from 1; the first of a clock that was started again is
     not the log's, which may hold earlier ones. None where the two do not tell of the same epochs."""
-    found = _LENGTH.match(clock.axis.name) if clock.axis is not None else None
+    length = clock.axis.epoch_length if clock.axis is not None else None
     first, begun = (
         min((s.first_step for s in source.series if s.first_step is not None), default=None) for source in (log, clock)
     )
-    if found is None or first is None or begun is None or not int(found[1]):
+    if not length or first is None or begun is None:
         return None
-    length = int(found[1])
     done = begun // length
     base = first - done if first >= done else min(first, 1)
     if base not in {0, 1}:
