@@ -31,7 +31,9 @@ _HELD_OUT = frozenset({"val", "valid", "validation", "vali", "vl", "dev"})
 _CRITICS_LOSS = (frozenset({"critic", "loss"}), frozenset({"qf", "loss"}))
 _FASTAI = frozenset({"epoch", "train_loss", "valid_loss"})  # its columns; it measures every other one on held-out data
 _PERPLEXITY = frozenset({"ppl", "perplexity"})
-_AT_K = re.compile(r"(?:recall|ndcg|hr|hit|hits|mrr|map|precision)@\d+\b", re.IGNORECASE)  # only an evaluation ranks
+_RANKED = re.compile(  # only an evaluation ranks, or retrieves texts by images
+    r"(?:recall|ndcg|hr|hits?|mrr|map|precision|\br)@\d+\b|(?<![a-z])(?:t2i|i2t|t2v|v2t)(?![a-z])", re.IGNORECASE
+)
 _WINDOW = re.compile(r"\s[(\[](?:last|past|over)\s\d+[^)\]]*[)\]]")  # "reward (last 10 episodes)"
 _SPREAD = frozenset({"std", "stdev", "stddev"})
 _SPAN = re.compile(r"([a-z]*)[1-9]\d{1,3}")  # episodes that a reward is the mean of: "avg_reward_100"
@@ -542,7 +544,7 @@ def _resolve(name: str) -> RoleMatch:
         return RoleMatch()
     if len(within) == 1 and within[0].word in _PLURALS:
         return RoleMatch()
-    parts.val |= not parts.trained and _AT_K.search(name) is not None
+    parts.val |= not parts.trained and _RANKED.search(name) is not None
     match = _validation(parts) if parts.val else _by_windows(parts)
     if len({token.component for token in tokens}) > 1 and tokens[0].word in _TIMERS and match.role not in _PACES:
         return RoleMatch()  # "timers/optimizer_gradients" is a time

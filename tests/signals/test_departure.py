@@ -57,3 +57,12 @@ def test_what_leaps_to_nothing_begins_at_its_leap() -> None:
     norm = np.where(at < 150, 5 + 0.05 * rng.standard_normal(200), 0.0)
     found = [departure(make_curve(value, "activation_norm"), 0.1) for value in (alive, norm)]
     assert [departed.onset for departed in found if departed is not None] == [150, 150]
+
+
+def test_a_fall_within_two_points_begins_with_the_first() -> None:
+    alive = 0.9 + 0.02 * np.random.default_rng(1).standard_normal(200)
+    alive[120:] = 0.02
+    alive[120] = 0.5
+    found = departure(make_curve(alive, "dead_fraction"), 0.5)
+    assert found is not None
+    assert (found.onset, found.first) == (120, 121)

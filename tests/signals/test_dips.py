@@ -41,3 +41,10 @@ def test_values_that_are_held_for_several_rows_tell_no_noise() -> None:
     held = np.repeat(1 + 0.02 * np.random.default_rng(0).normal(size=100), 10)
     held[700:710] = 0.1
     assert not dips(held)
+
+
+def test_what_lies_between_two_bursts_is_no_dip() -> None:
+    loss = healthy(N, 1)
+    for at in (600, 640):
+        loss[at : at + 10] *= 3
+    assert dips(loss) == ()

@@ -333,3 +333,8 @@ def test_a_wobble_before_a_leap_makes_no_slow_rise() -> None:
     loss[812:820] += 6 - 0.25 * np.arange(8)
     found = max(excursions(make_curve(loss)), key=lambda e: e.height)
     assert (found.shape, found.onset) == ("burst", 812)
+
+
+def test_what_climbs_from_the_first_point_on_begins_there() -> None:
+    (climb,) = found(8 + 1.6 * np.arange(50) + 0.3 * np.random.default_rng(0).standard_normal(50))
+    assert climb.onset == 1

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from factories import make_curve, make_signals
 
+from trainforensics.model import Axis
 from trainforensics.signals import Signals
 from trainforensics.signals.pace import paces
 from trainforensics.signals.stalls import Stalls, stalls
@@ -58,3 +61,20 @@ def test_a_third_of_the_time_is_lost_in_stalls() -> None:
 )
 def test_what_is_little_usual_or_explained_is_none(signals: Signals) -> None:
     assert found(signals) is None
+
+
+@pytest.mark.parametrize(
+    ("slow", "told"),
+    [((9, 15), True), ((9,), False), ((4, 9, 14), False), ((9, 10), False), ((3, 9, 12), True)],
+    ids=["two", "one", "even", "neighbours", "three"],
+)
+def test_single_epochs_that_take_twice_as_long(slow: tuple[int, ...], *, told: bool) -> None:
+    took = 400 + 30 * np.random.default_rng(0).random(18)
+    took[list(slow)] *= 2.8
+    curves = [
+        make_curve(2 + np.exp(-np.arange(18) / 5)),
+        make_curve(took, "step_time", name="epoch_time_seconds", series_id=1),
+    ]
+    stalled = found(replace(make_signals(curves), axis=Axis("epoch", "epoch")))
+    assert (stalled is not None) == told
+    assert stalled is None or stalled.steps.tolist() == [at + 1 for at in slow]

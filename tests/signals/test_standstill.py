@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from trainforensics.model import Axis
 from trainforensics.signals import Curve, Signals
-from trainforensics.signals.standstill import scores_at_rest, standstill
+from trainforensics.signals.standstill import nothing_told_apart, scores_at_rest, standstill
 
 Floats = NDArray[np.float64]
 
@@ -154,3 +154,13 @@ def test_an_excerpt_in_which_no_token_is_right() -> None:
     assert "MLM_acc is zero in all 8 rows" in (said(signals(0.0)) or "")
     for other in (signals(0.02), signals(0.0, first=10), signals(0.0, swing=0.5)):
         assert said(other) is None
+
+
+@pytest.mark.parametrize(
+    ("left", "found", "told"), [(0.98, 0.05, True), (0.8, 0.05, False), (0.98, 0.2, False)], ids=["", "falls", "found"]
+)
+def test_classes_that_are_never_told_apart(left: float, found: float, *, told: bool) -> None:
+    boxes = make_curve(np.linspace(3.6, 2.3, 40), name="train/box_loss")
+    classes = make_curve(4.1 * np.append(1.1, np.linspace(1, left, 39)), name="train/cls_loss", series_id=1)
+    precision = make_curve(np.linspace(0.001, found, 40), "val_metric", name="metrics/mAP50(B)", series_id=2)
+    assert (nothing_told_apart(make_signals([boxes, classes, precision])) is not None) == told

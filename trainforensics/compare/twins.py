@@ -25,6 +25,7 @@ FEWEST_THIRD, FEWEST_ALIKE = 16, 2  # common points of a third of the log; serie
 FEWEST_TWIN, FEWEST_PART = 64, 5  # common points; those that tell a difference
 BEGUN, VISIBLE = 0.5, 2.0  # noise widths: where the gap counts from, and what it must reach at the end
 GROWN = 4.0  # times what rounding makes at first
+DRIFTED = 1 / 3  # of the noise of independent runs, that of the difference; batches in one order share most of theirs
 GROWS = 1.5  # the gap at the end in that halfway from the parting
 AT_ONCE = 0.2  # of the noise of a difference; the median difference of independent runs is 0.67 of it
 OTHER_LOSS = 0.2  # of the loss: what the first values of one seed and one loss do not differ by
@@ -93,16 +94,16 @@ def _parted_at(b: Signals, a: Signals, step: Ints, mine: Floats, theirs: Floats,
 
 
 def _drift_apart(a: Signals, b: Signals, mine: Floats, theirs: Floats) -> int | None:
-    """Index of the first difference of runs whose first rows are the same in every series, and of which no noise is
-    shared any more in the end: rounding that grew until they are two runs. Or that grows, where both were to repeat
-    one another to the last digit."""
+    """Index of the first difference of runs whose first rows are the same in every series, and of which much of the
+    noise is not shared any more in the end: rounding that grew until they are two runs. Or that grows, where both were
+    to repeat one another to the last digit."""
     differ, third = np.flatnonzero(mine != theirs), len(mine) // 3
     at = int(differ[0]) if len(differ) else 0
     if not 0 < at <= third or third < FEWEST_THIRD:
         return None
     apart = np.abs(mine - theirs)
     grows = np.median(apart[-third:]) > GROWN * np.median(apart[at : at + FEWEST_PART])
-    if shared_noise(mine[-third:], theirs[-third:]) <= SHARED and not (grows and _to_repeat(a) and _to_repeat(b)):
+    if shared_noise(mine[-third:], theirs[-third:]) <= DRIFTED and not (grows and _to_repeat(a) and _to_repeat(b)):
         return None
     measured = [pair for pair in pairs(a, b)[0] if importance(pair[0].series) not in (SETTING, OF_THE_MACHINE)]
     first = [(one.value[0], other.value[0]) for one, other in measured if len(one) and len(other)]

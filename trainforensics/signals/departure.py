@@ -16,6 +16,7 @@ MIN_POINTS = 30
 KNEE_POINTS = 400  # points before the crossing in which its beginning is sought
 LEVEL_POINTS, OUTSIDE = 30, 3.0  # points before a knee; widths of their noise
 AT_ONCE, CRUMB = 0.5, 0.05  # of the way to the factor, in logarithms, that a leap makes; of a leap, before it
+STEEP = 5  # points from a knee to beyond the factor
 NEAR_KNEE, NARROWED = 12, 3  # points before a knee that tell the course it leaves; times the view is narrowed
 
 
@@ -61,7 +62,11 @@ def departure(curve: Curve, factor: float) -> Departure | None:
     if _at_once(way, factor):
         return Departure(curve, first, first, before, after)
     logarithms = np.log(np.maximum(way, max(1e-12, 1e-6 * before)))
-    onset = low + (_sharpest_knee(logarithms) if factor > 1 else min(_sharpest_knee(logarithms), _left_noise(way)))
+    bend, left = _sharpest_knee(logarithms), _left_noise(way if factor < 1 else -way)
+    steep = (
+        len(way) - bend <= STEEP and left < len(way) - 1
+    )  # a line needs points beyond the bend, so it is found too early
+    onset = low + (max(bend, left) if steep else bend if factor > 1 else min(bend, left))
     return Departure(curve, onset, first, before, after)
 
 

@@ -11,6 +11,7 @@ from trainforensics.signals.trend import WINDOW, level
 
 LOW, BACK = 0.5, 0.8  # of the level before: what all of a dip lies below, what its borders lie above
 FEWEST, LONGEST = 5, 0.2  # points of a dip; share of the log
+FAR = 8  # times the points that tell the level before, for the usual one
 OUT_OF_NOISE = 6.0  # widths that a normal series of 200,000 points stays within
 USUAL = 0.01  # share of the other points that are as low: then some samples are easy by nature
 
@@ -54,6 +55,8 @@ def _dip(value: Floats, first: int, before: float, sigma: float) -> Dip | None:
     sharp = value[last + 1] >= BACK * before and len(after) >= FEWEST and float(np.median(after)) >= BACK * before
     long = FEWEST <= last + 1 - first <= LONGEST * len(value)
     deep = before - float(value[first : last + 1].max()) >= OUT_OF_NOISE * sigma
+    usual = float(np.median(value[max(0, first - FAR * WINDOW) : first]))  # before may be a burst, and this its end
+    deep &= float(np.median(value[first : last + 1])) < BACK * usual
     return Dip(first, last, before) if sharp and long and deep else None
 
 

@@ -155,6 +155,8 @@ def measure(series: Pyramid, candidate: Candidate, limit: int, undo: Callable[[A
     begun = first + climb.onset
     if climb.sudden and not returned:
         begun = _first_of_climb(values, begun)
+    elif not returned and begun > 1 and np.diff(values[:begun]).min() > 0:
+        begun = 1  # it climbed from the first point of the log on
     after = values[max(first + course.peak, limit - WINDOW * scale) if lost else end :][: WINDOW * scale]
     return Excursion(
         shape="burst" if climb.sudden else "rise",

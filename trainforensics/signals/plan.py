@@ -30,6 +30,7 @@ LINE_POINTS, ON_LINE = 20, 0.02  # points of a linear warm-up, and the share of 
 CUT_SHORT, LEAP = 0.95, 0.2  # of the declared warm-up; share of the rate by which it leaps off the line
 DROP, FAR_SMALLER = 0.3, 0.2  # of the peak, more than what a cosine skips beside its warm-up; of it, other moves
 SEEN_FROM = 0.1  # of a warm-up, by when the log must have begun
+FEWEST_WARMING, WHOLE = 3, 0.99  # points that tell a line through the origin; share of the planned steps
 LATE_CUT = 2  # times the step at which a cut was due: steps may be counted before gradients are accumulated
 
 
@@ -143,3 +144,14 @@ def unwarmed(curve: Curve, planned: int) -> bool:
     early = curve.value[curve.step <= planned]
     seen = len(curve) > len(early) >= FEWEST and curve.step[0] <= SEEN_FROM * planned
     return seen and early[0] > 0 and float(np.ptp(early)) <= 1e-6 * float(early[0])
+
+
+def still_warming(curve: Curve, planned: int) -> bool:
+    """Whether a rate climbs in a straight line from zero up to the end of all `planned` steps: its warm-up is longer
+    than the run."""
+    rate, step = curve.value, curve.step.astype(np.float64)
+    if len(curve) < FEWEST_WARMING or step[-1] < WHOLE * planned or float(np.diff(rate).min()) <= 0:
+        return False
+    slope, start = np.polyfit(step, rate, 1)
+    straight = np.abs(rate - slope * step - start).max() <= ON_LINE * rate[-1]
+    return bool(straight and step[0] <= 2 * curve.cadence and abs(start) <= slope * curve.cadence)

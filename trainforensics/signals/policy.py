@@ -39,6 +39,7 @@ MORE = 2.0  # standard errors by which rewards lie late: a policy that begins to
 ALIKE_POINTS, ALIKE_SHARE = 10, 0.25  # updates at the end of the log, and their share of it
 KEPT = 0.8  # of the points before it that lie at the settled level
 ALONE = 2.0  # times as deep as every other dip
+FAR = 3.0  # times as far below the median as all other points: a single one
 VISIBLE = 3.0  # widths of the point-to-point noise
 
 
@@ -67,7 +68,10 @@ def reward_fall(signals: Signals, share: float) -> Move | None:
         value = curve.value
         noise = robust_sigma(np.diff(value)) / np.sqrt(2)
         begin = float(np.median(value[: max(5, len(value) // 20)]))
-        for e in _lasting(curve, -value) if len(curve) >= MIN_POINTS else []:
+        lasting = (
+            _lasting(curve, -value) or _lasting(curve, -moving_median(value, 3)) if len(curve) >= MIN_POINTS else []
+        )
+        for e in lasting:
             before, after = -e.before, _late(value, END_SHARE if e.recovery == "diverging" else LATE_SHARE)
             after = min(after, float(np.median(value[e.peak :])))  # it may be on its way back, but most was lost
             gained = before - min(begin, after)
@@ -77,6 +81,14 @@ def reward_fall(signals: Signals, share: float) -> Move | None:
         if len(curve) < FEW and (gone := _all_gone(curve, noise)) is not None:
             return gone
     return None
+
+
+def _without_far_point(value: Floats) -> Floats:
+    """Values without single ones far below all else: beside such a one, a fall that lasts looks like a return."""
+    beside = np.minimum(value[:-2], value[2:])
+    raised = np.concatenate([value[:1], np.maximum(value[1:-1], beside), value[-1:]])
+    usual = np.median(value)
+    return raised if usual - value.min() > FAR * (usual - raised.min()) else value
 
 
 def wanes(signals: Signals, p: float, z: float) -> Move | None:

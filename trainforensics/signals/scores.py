@@ -18,6 +18,7 @@ FEWEST, MOST = 5, 64  # points of a stretch that tell its score; of those before
 CLEAR, LARGE = 4.0, 0.1  # standard errors of a difference, and share of the score before
 _SPLIT = frozenset({"train", "training", "trn", "tr", "epoch"})
 _SPLIT |= {"val", "valid", "validation", "eval", "evaluation", "test", "tst", "dev"}
+_MEAN = frozenset({"avg", "average", "mean", "current"})
 FEWEST_WRONG = 1e-3  # of all answers: where none is wrong, fewer than a batch or an evaluation can show
 
 
@@ -55,12 +56,12 @@ def is_accuracy(name: str) -> bool:
 
 
 def alike(one: Curve, other: Curve) -> bool:
-    """Whether two series have one name but for the part of the data that they are of."""
+    """Whether two series have one name but for the part of the data that they are of, and that they are means."""
     return _words(one.name) == _words(other.name)
 
 
 def _words(name: str) -> frozenset[str]:
-    return frozenset(re.findall(r"[a-z\d]+", name.lower())) - _SPLIT
+    return frozenset(re.findall(r"[a-z\d]+", name.lower())) - _SPLIT - _MEAN
 
 
 def _wrong(score: Curve) -> Curve:

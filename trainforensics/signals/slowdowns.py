@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,6 +20,7 @@ FEWEST_SLOW, COSTLY = 5, 0.2  # points, no pause; time lost in that of all of th
 LASTING_SHARE, LASTING_POINTS = 0.1, 20  # of the log, and points, for a slow stretch that ended
 HIGH, COSTLY_STRETCH = float(np.log(1.3)), 0.1  # of a stretch above all else: its logarithm, and time lost as above
 STAIR, STEEP = 10, 2.0  # points on either side; widths of the point-to-point noise, 5 of such a difference
+PAUSE, FEWEST_PAUSES = 6.0, 4  # widths of the point-to-point noise; lone points that make a habit
 TELLING = 1.5  # units of the last printed digit; 3 frames a second and 2 may be 3.0 and 2.9
 
 
@@ -44,7 +45,7 @@ def slowdowns(pace: Pace) -> tuple[Slowdown, ...]:
     """Where the time per unit of work left its noise upwards for long; start-up set aside."""
     n = len(pace.curve)
     settled = _settled(n)
-    curve = pace.curve.take(np.arange(n) >= settled)
+    curve = _without_pauses(pace.curve.take(np.arange(n) >= settled))
     if is_saw(curve.value):
         return ()
     climb = _climb(pace, curve.value, settled)
@@ -58,6 +59,21 @@ def slowdowns(pace: Pace) -> tuple[Slowdown, ...]:
     grid = printed_grid(pace.logged.value)
     told = (slow for slow in found if abs(slow.since - slow.before) >= TELLING * grid)
     return tuple(sorted(told, key=lambda slow: slow.onset))
+
+
+def _without_pauses(curve: Curve) -> Curve:
+    """The curve with the lone high points at even distances, as of the first batch of each epoch, put level with those
+    beside them: each would cut short whatever lasts over it."""
+    value = curve.value
+    beside = np.maximum(value[:-2], value[2:])
+    far = PAUSE * robust_sigma(np.diff(value)) if len(value) > 1 else np.inf
+    lone = np.flatnonzero(value[1:-1] - beside > max(far, HIGH)) + 1
+    apart = np.diff(lone)
+    if len(lone) < FEWEST_PAUSES or np.ptp(apart) > 1 or apart.min() < FEWEST_SLOW:
+        return curve
+    level = value.copy()
+    level[lone] = (value[lone - 1] + value[lone + 1]) / 2
+    return replace(curve, value=level)
 
 
 def _settled(n: int) -> int:

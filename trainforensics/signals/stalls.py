@@ -16,6 +16,7 @@ from trainforensics.signals.task import stated
 LONG, SELDOM = 3.0, 0.25  # times the usual time per step; share of the points that may be as long
 LOST, FEWEST = 0.3, 3  # of all the time of training; places
 START = 5  # points of compilation and caches
+TWICE, SLOW_EPOCHS, LOST_BY_EPOCHS = 2.0, 2, 0.15  # times the usual epoch; such epochs at least; of the time of all
 EXPLAINED = 0.5  # of the long ones that hold an evaluation or a save, against that of the others
 _ACCUMULATION = re.compile(r"accum|update_freq")
 
@@ -32,8 +33,10 @@ class Stalls:
 
 
 def stalls(signals: Signals, pace: Pace) -> Stalls | None:
-    """Stalls by a clock that counts the time of training alone; None where they take little of it, or evaluations and
-    saves explain them."""
+    """Stalls by a clock that counts the time of training alone, or slow ones among timed epochs; None where they take
+    little of it, or evaluations and saves explain them."""
+    if pace.basis == "duration" and signals.axis.unit == "epoch":
+        return _slow_epochs(pace)
     if not pace.of_training or len(pace.logged) <= START:
         return None
     since = np.arange(len(pace.logged)) >= START
@@ -51,6 +54,20 @@ def stalls(signals: Signals, pace: Pace) -> Stalls | None:
     if float(np.median(np.diff(curve.step[first]))) in _accumulated(signals):
         return None
     return Stalls(curve.step[first], usual, float(np.median(curve.value[long])), lost / whole)
+
+
+def _slow_epochs(pace: Pace) -> Stalls | None:
+    """Single epochs that take twice as long as the others, unless they come in equal distances, as what is evaluated or
+    saved every few of them does."""
+    value, worked, step = pace.logged.value[1:], np.exp(pace.curve.value[1:]), pace.logged.step[1:]
+    usual = float(np.median(value))
+    slow = (value > TWICE * usual) & (worked > TWICE * float(np.median(worked)))
+    lost = float((value - usual)[slow].sum() / value.sum())
+    apart = np.diff(np.flatnonzero(slow))
+    even = len(apart) > 1 and np.ptp(apart) == 0
+    if slow.sum() < SLOW_EPOCHS or slow.mean() > SELDOM or lost < LOST_BY_EPOCHS or even or apart.min() == 1:
+        return None
+    return Stalls(step[slow], usual, float(np.median(value[slow])), lost)
 
 
 def _accumulated(signals: Signals) -> set[int]:

@@ -32,6 +32,7 @@ SCORED = 3.0  # times as much in a score; 3 standard deviations of the noise at 
 POINTS, UPDATES, SHOWS = 50, 100, 0.1  # of single batches; updates from one to the next; a fall that would show
 SOLVED = 0.95  # of the best possible score
 AGAIN, SAME = 0.4, 3  # of the evaluations that agree exactly, and how many at least
+HARDLY, LEFT = 0.1, 0.9  # found of all objects in any evaluation; of the loss of their classes that is left at the end
 DECIMALS = 3  # more of them hardly agree by chance
 FEW_RIGHT, HALF_RIGHT = 0.2, 0.6  # of the samples, at most: where no loss is logged; beside a loss at rest
 
@@ -39,6 +40,8 @@ _SCORE = re.compile(
     r"(^|[^a-z])(acc(uracy)?|acc@?1|top_?1|m?ap(_?50)?(-95)?|m?iou|dice|(macro_|micro_)?f1(_?score)?|recall|precision|auc"
     r"|aupr|bleu|wer|cer|r2)([^a-z0-9]|$)"
 )
+_PRECISION = re.compile(r"(^|[^a-z])m?ap(_?50)?([^a-z0-9]|$)")
+_OF_CLASSES = re.compile(r"(^|[^a-z])(cls|class(ification)?)(_|[^a-z]|$).*loss|loss.*[^a-z](cls|class)([^a-z]|$)")
 _RIGHT = re.compile(r"(^|[^a-z])(acc(uracy)?|acc@?1|top_?1)([^a-z0-9]|$)")
 _BY_NATURE = re.compile(
     r"diffusion|unet|(^|[^a-z])snr([^a-z]|$)|timestep_sampling|noise_(offset|scheduler)|loss_q\d"
@@ -71,6 +74,23 @@ def scores_at_rest(signals: Signals) -> tuple[Curve, str] | None:
             return None
     most = max(float(curve.value.max()) for curve in known)
     return tested[0], f"no more than {most:.1%} are ever right, by {' and '.join(curve.name for curve in known[:2])}"
+
+
+def nothing_told_apart(signals: Signals) -> Ignorance | None:
+    """Detection whose loss of classes stays where it was after the first epoch while hardly an object is ever found."""
+    found = next((c for c in _scores(signals) if _PRECISION.search(c.name.lower())), None)
+    if found is None or len(found) < LONG or found.value.max() > HARDLY * (100.0 if found.value.max() > 1 else 1.0):
+        return None
+    for curve in signals.every_curve():
+        if not _OF_CLASSES.search(curve.name.lower()) or curve.series.role not in (None, "train_loss"):
+            continue
+        part = usable(curve)
+        if len(part) >= LONG and _end(part.value) >= LEFT * part.value[1] > 0:
+            most = f"{found.name} never exceeds {found.value.max():.2g} in {len(found)} evaluations"
+            return Ignorance(
+                0, None, f"{part.name} is {_end(part.value) / part.value[1]:.0%} of what it was, and {most}"
+            )
+    return None
 
 
 def _of_epochs(signals: Signals, loss: Curve) -> Ignorance | None:

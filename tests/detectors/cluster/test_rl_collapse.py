@@ -255,3 +255,12 @@ def test_a_reward_paid_at_the_end_of_each_episode_that_grows_is_learnt() -> None
     reward = np.zeros(400)
     reward[9::10] = np.linspace(0, 1, 40)
     assert not isinstance(judge({"reward": reward, "reward_std": 0.1 * reward}), Fired)
+
+
+def test_a_level_that_is_lost_behind_a_far_lower_point() -> None:
+    rng = np.random.default_rng(1)
+    reward = -5.8 + 0.1 * rng.standard_normal(150)
+    reward[125:] = -11 + 0.2 * rng.standard_normal(25)
+    reward[125] = -2855
+    found = one(rl_collapse.detect(make_signals({"reward": reward}), PARAMS))
+    assert abs((found.onset_step or 0) - 126) <= 1

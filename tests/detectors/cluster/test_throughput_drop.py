@@ -445,3 +445,13 @@ def test_a_slope_that_a_short_log_begins_with_begins_with_it() -> None:
     seconds = (24 + 3 * np.arange(46)) * np.exp(0.04 * np.random.default_rng(2).standard_normal(46))
     (found,) = alarms(judge(make_signals({"step_time": seconds})))
     assert found.onset_step == 1
+
+
+@pytest.mark.parametrize("drifts", [True, False])
+def test_first_batches_of_epochs_hide_no_slowdown(*, drifts: bool) -> None:
+    took = 0.1 * np.exp(0.02 * np.random.default_rng(0).standard_normal(240))
+    took[100:] += np.minimum(np.arange(140) / 80, 1) * 0.3 if drifts else 0.0
+    took[::12] += 0.9
+    found = alarms(judge(make_signals({"step_time": took})))
+    assert len(found) == drifts
+    assert not drifts or 95 <= (found[0].onset_step or 0) <= 120

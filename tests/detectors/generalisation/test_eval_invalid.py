@@ -254,3 +254,17 @@ def test_a_zero_beside_any_other_zero_is_still_invalid(name: str, told: int) -> 
     none = evaluation(np.zeros(N), name="val/energy_loss")
     own = make_curve(np.zeros(N), None, step=none.step, name=name, series_id=7)
     assert len(findings(make_signals([none, training(), own]))) == told
+
+
+@pytest.mark.parametrize(("name", "told"), [("dice", 1), ("iou", 0)])
+def test_a_score_of_training_that_is_never_a_number(name: str, told: int) -> None:
+    known = evaluation(np.linspace(0.3, 0.6, N), "val_metric", name="val_dice")
+    never = make_curve(np.full(N, np.nan), None, name=name, step=EVERY * np.arange(1, N + 1), series_id=2)
+    assert len(findings(make_signals([known, never, training()]))) == told
+
+
+@pytest.mark.parametrize(("sign", "told"), [(-1, 0), (1, 1)])
+def test_a_part_that_is_negative_in_training_as_well_is_none(sign: int, told: int) -> None:
+    part = evaluation(-falling(), name="val/avg_loss_spk")
+    same = make_curve(sign * falling(), None, name="loss_spk (current)", step=EVERY * np.arange(1, N + 1), series_id=2)
+    assert len(findings(make_signals([part, same, training()]))) == told

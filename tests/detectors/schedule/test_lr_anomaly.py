@@ -382,3 +382,14 @@ def test_a_decay_to_a_small_floor_that_is_over_in_the_first_tenth() -> None:
     early = np.maximum(5e-8, 1e-5 * np.minimum(AT / 10, 0.5 * (1 + np.cos(np.pi * np.minimum(AT, 22) / 22))))
     whole = np.maximum(5e-8, 1e-5 * np.minimum(AT / 10, 0.5 * (1 + np.cos(np.pi * AT / N))))
     assert [len(findings(rate(value))) for value in (early, whole)] == [1, 0]
+
+
+def test_a_warm_up_longer_than_the_run() -> None:
+    step = np.array([10, 20, 30])
+    climbing = rate(4e-7 * (step - 1), step=step)
+    (found,) = findings(climbing, config={"max_steps": 30})
+    assert "all 30 planned steps" in found.summary
+    assert findings(climbing, config={"max_steps": 60}) == ()
+    assert findings(climbing) == ()
+    assert findings(rate(np.array([4e-7, 5e-7, 5e-7]), step=step), config={"max_steps": 30}) == ()
+    assert findings(rate(1e-5 + 4e-7 * step, step=step), config={"max_steps": 30}) == ()

@@ -162,7 +162,9 @@ def test_of_two_counts_the_one_that_rises(tmp_path: Path) -> None:
     assert_steps(read_text(tmp_path, text), "Avg reward", BY_TEN)
 
 
-@pytest.mark.parametrize("line", ["Train loss {i} {loss} Grad Norm 0.5 1.20s/it", "{i}:\t{loss}"])
+@pytest.mark.parametrize(
+    "line", ["Train loss {i} {loss} Grad Norm 0.5 1.20s/it", "{i}:\t{loss}", "loss: ({i}, {loss})"]
+)
 def test_counts_and_numbers_under_an_epoch(line: str, tmp_path: Path) -> None:
     text = "Epoch: 0\n" + "".join(line.format(i=i, loss=2.5 + i / 8) + "\n" for i in range(12))
     result = read_text(tmp_path, text)

@@ -71,3 +71,22 @@ def test_means_over_epochs_stand_where_the_console_ends_them(
     assert run.axis.unit == "step"
     at = {s.series.name: (s.first_step, s.last_step) for s in run.series}
     assert at["train_loss"] == (ends[0], ends[-1])
+
+
+def test_rows_of_two_launches_take_their_steps_from_the_epochs(tmp_path: Path) -> None:
+    """A run that crashed at row 50 and went on from row 40: the state that it leaves holds the second launch alone."""
+    state, lost = losses(80), losses(50, seed=2)[40:]
+    folder = tmp_path / "run"
+    folder.mkdir()
+    printed = [*enumerate(state[:40]), *enumerate(lost, 40), *enumerate(state[40:], 40)]
+    lines = [f"{{'loss': '{v}', 'epoch': '{(i + 1) / 25:.4g}'}}" for i, v in printed]
+    (folder / "train.log").write_text("\n".join(lines) + "\n")
+    for name, saved in (("checkpoint-600", state[:60]), ("", state)):
+        history = [{"loss": v, "epoch": (i + 1) / 25, "step": 10 * (i + 1)} for i, v in enumerate(saved)]
+        text = json.dumps({"log_history": history, "global_step": 10 * len(saved)})
+        (folder / name).mkdir(exist_ok=True)
+        (folder / name / "trainer_state.json").write_text(text)
+    (run,) = imported(tmp_path / "store", folder).values()
+    assert run.axis.unit == "step"
+    assert [life.first_step for life in run.segments] == [10, 410]
+    assert max(s.last_step for s in run.series) == 800

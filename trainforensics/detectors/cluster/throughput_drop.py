@@ -3,8 +3,8 @@
 What it detects:
     Tokens or samples per second or the share of peak FLOPs fall, or the time per step rises, by a step or a slope that
     lasts, beyond the run's own noise. Where no pace is logged, the wall times of the log tell it. Loading of data that
-    begins to take a fifth of each step and more. Stalls that take a third of the time of training and more. A GPU that
-    is idle most of the run is remarked (low).
+    begins to take a fifth of each step and more. Stalls that take a third of the time of training and more, or single
+    epochs that take twice as long and a seventh of it. A GPU that is idle most of the run is remarked (low).
 
 Why it matters:
     A third less throughput is a third more cost, and often the first sign of a failing node, a full disk or a starving
@@ -106,9 +106,10 @@ def _stalled(signals: Signals, pace: Pace) -> Finding | None:
     found = stalls(signals, pace)
     if found is None:
         return None
-    first, every = int(found.steps[0]), int(np.median(np.diff(found.steps)))
-    text = f"{found.lost:.0%} of the time of training is lost in {len(found.steps)} stalls, one every {every} steps"
-    times = f"a step takes {found.stalled / found.usual:.3g} times as long there"
+    first, unit = int(found.steps[0]), signals.axis.unit
+    text = f"{found.lost:.0%} of the time of training is lost in {len(found.steps)} stalls"
+    text += f", one every {np.median(np.diff(found.steps)):.0f} {unit}s" if len(found.steps) > 2 else ""
+    times = f"{'an' if unit == 'epoch' else 'a'} {unit} takes {found.stalled / found.usual:.3g} times as long there"
     at = int(np.searchsorted(pace.logged.step, first))
     return Finding(
         kind="throughput-drop",
@@ -117,7 +118,7 @@ def _stalled(signals: Signals, pace: Pace) -> Finding | None:
         onset_step=first,
         onset_interval=(int(pace.logged.step[at - 1]), first),
         confidence=0.7,
-        summary=f"{text} from step {first} on: {times}, as where data are waited for.",
+        summary=f"{text} from {unit} {first} on: {times}, as where data are waited for.",
         occurrences=tuple(found.steps.tolist()),
         recovery="unrecovered",
         evidence=(Evidence(pace.name, first, found.stalled, found.usual, f"{times}; {found.lost:.0%} of all time"),),

@@ -6,7 +6,8 @@ What it detects:
     the loss of the untrained model while training is smooth (statistics of batch normalisation, a wrong mode), or stay
     at ten times that and more while training learns. A metric that gives one value at every evaluation, or a score of
     nothing found, while the training loss goes on falling (weights that are not the trained ones, a wrong label map).
-    An accuracy of one beside a recall of zero: the set holds nothing that is to be found.
+    An accuracy of one beside a recall of zero: the set holds nothing that is to be found. A score of training that is
+    never a number where the same score of held-out data is.
 
 Why it matters:
     Checkpoint selection and early stopping act on these numbers. The model may be fine; the evaluation is not.
@@ -15,8 +16,8 @@ Evidence:
     The evaluations concerned with their values; the training loss at the same steps.
 
 False positives:
-    A NaN that training had first is a consequence (nan-onset names it). Losses that are negative by nature have a
-    negative training loss too. A constant factor between the two curves without swings is a scale (scale-mismatch). A
+    A NaN that training had first is a consequence (nan-onset names it). Losses that are negative by nature are negative
+    in training too. A constant factor between the two curves without swings is a scale (scale-mismatch). A
     metric that stands at its best possible value is solved, one at zero may need more training, and one that stands
     while the loss has come to rest as well shows a model that prefers one class, unless the loss is too low for that.
 
@@ -90,6 +91,7 @@ def detect(signals: Signals, params: Params) -> Outcome:
     fault = None
     if train is not None and not faults:
         fault = _nothing_to_find(signals) or _frozen_metric(signals, train) or _finds_nothing(signals, train, params)
+        fault = fault or _never_a_number(signals, params)
     if fault is not None:
         faults = [fault]
     whole = [fault for fault in faults if fault.curve.series.domain is None][:1]
@@ -101,7 +103,7 @@ def _fault(curve: Curve, train: Curve | None, signals: Signals, params: Params) 
     fault = _not_finite(curve, signals) if not _class_is_absent(curve, signals) else None
     if fault is not None or train is None or curve.series.role != "val_loss":
         return fault
-    if _of_a_game(signals) or _stands_in_training(curve, signals):
+    if _of_a_game(signals) or _stands_in_training(curve, signals) or _negative_in_training(curve, signals):
         return fault
     clean = evaluated(usable(curve))
     level = _training_level(train, clean)
@@ -132,6 +134,12 @@ def _stands_in_training(curve: Curve, signals: Signals) -> bool:
     trained = (c for c in signals.every_curve() if c.series.role not in {"val_loss", "val_metric"})
     same = (c for c in trained if np.array_equal(c.step, curve.step) and np.array_equal(c.value, curve.value))
     return any(not c.value.any() for c in parts) or any(curve.value.any() or alike(c, curve) for c in same)
+
+
+def _negative_in_training(curve: Curve, signals: Signals) -> bool:
+    """Whether the series of that name in training is negative as well: a part of the loss that may be."""
+    trained = (c for c in signals.every_curve() if c.series.role not in {"val_loss", "val_metric"})
+    return bool(np.any(curve.value < 0)) and any(np.any(c.value < 0) for c in trained if alike(c, curve))
 
 
 def _of_a_game(signals: Signals) -> bool:
@@ -225,6 +233,17 @@ def _finds_nothing(signals: Signals, train: Curve, params: Params) -> _Fault | N
         return None
     text = f"it {found[1]} while training loss fell {first:.4g} -> {last:.4g}"
     return _Fault(found[0], np.ones(len(found[0]), dtype=np.bool_), text, 0.7)
+
+
+def _never_a_number(signals: Signals, params: Params) -> _Fault | None:
+    """A score of training that is never a number where the same score of held-out data always is."""
+    scores = [c for c in signals.curves("val_metric") if len(c) >= params["frozen"] and c.finite.all()]
+    for curve in (c for c in signals.unmapped if len(c) >= params["frozen"] and not c.finite.any()):
+        told = next((c for c in scores if alike(c, curve)), None)
+        if told is not None:
+            text = f"it is not a number in any of {len(curve)} rows, while {told.name} always is one"
+            return _Fault(curve, ~curve.finite, text, 0.7)
+    return None
 
 
 def _settled_on_grid(value: Floats, begin: int) -> bool:

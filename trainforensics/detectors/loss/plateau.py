@@ -6,9 +6,9 @@ What it detects:
     norm stands still to its last digit, or, although the learning rate is up, the score of a model that has learnt
     nothing: the loss of guessing at random, an accuracy as low, hardly a sample right, more nats per token than
     counting tokens gives, evaluations of exactly one value, one value again and again, or nothing found in any of them
-    (four epochs are enough for that). And, without further reason, ten means over epochs that end within 3 % of the
-    first, or thousands of updates from the first one on that end as high. Where no training loss is logged, the same of
-    the validation loss, or accuracies that stay low.
+    (four epochs are enough for that), hardly an object found while the loss of their classes stays. And, without
+    further reason, ten means over epochs that end within 3 % of the first, or thousands of updates from the first one
+    on that end as high. Where no training loss is logged, the same of the validation loss, or accuracies that stay low.
 
 Why it matters:
     Steps are paid for and teach nothing: an optimiser that does not step, a frozen graph, a schedule that ended early.
@@ -45,7 +45,7 @@ from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable,
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.chance import FLAT, drift, ignorance, still_warming_up
 from trainforensics.signals.noise import robust_sigma
-from trainforensics.signals.standstill import scores_at_rest, standstill
+from trainforensics.signals.standstill import nothing_told_apart, scores_at_rest, standstill
 from trainforensics.signals.stuck import weights_at_rest
 from trainforensics.signals.task import adversarial
 
@@ -86,8 +86,8 @@ def detect(signals: Signals, params: Params) -> Outcome:
         return Fired((_finding(loss, 0, f"the learning rate never exceeds {peak:.2g}", 0.0),))
     if (rest := _at_rest(signals, loss)) is not None:
         return Fired((rest,))
-    found = None
-    if rate is None or _raised(rate):
+    found = nothing_told_apart(signals)
+    if found is None and (rate is None or _raised(rate)):
         known = ignorance(signals, loss, params["near"]) if len(loss) >= FEW_POINTS else None
         found = known or standstill(signals, loss)
     return Fired((_finding(loss, found.start, found.reason, found.expected or 0.0),)) if found is not None else Clear()

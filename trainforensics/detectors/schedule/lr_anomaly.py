@@ -5,10 +5,10 @@ What it detects:
     mid-course (it falls at once and warms up again) or a jump upwards that no regular restart explains; a warm-up that
     begins anew over and over; a declared decay that never comes, that stands still in mid-course, that turns and climbs
     back up, or that comes again and again; one fall at once where a smooth decay is declared; a declared warm-up that
-    is cut, or never seen; cuts at even distances down to next to nothing while the loss was improving before each of
-    them, or set a new minimum with every point before the first of them; a decay that is over long before the log is,
-    or a cosine that swings up and down all along: schedules planned in epochs that are stepped with every batch. A rate
-    that leaps up and down over decades from point to point.
+    is cut, never seen, or not over when all planned steps are; cuts at even distances down to next to nothing while the
+    loss was improving before each of them, or set a new minimum with every point before the first of them; a decay that
+    is over long before the log is, or a cosine that swings up and down all along: schedules planned in epochs that are
+    stepped with every batch. A rate that leaps up and down over decades from point to point.
 
 Why it matters:
     Where the schedule is wrong, whatever the loss does next is its effect. Where the loss does nothing, the run is
@@ -38,7 +38,7 @@ import numpy as np
 
 from trainforensics.detectors.base import Meta, Param, Params
 from trainforensics.detectors.schedule.faults import finding
-from trainforensics.detectors.schedule.plans import at_border, unkept, unplanned
+from trainforensics.detectors.schedule.plans import at_border, never_warmed, unkept, unplanned
 from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Fired, NotApplicable, Outcome
 from trainforensics.signals import Curve, Signals
@@ -77,6 +77,8 @@ def detect(signals: Signals, params: Params) -> Outcome:
     """One finding per fault of the schedule; what only the plan or the loss shows is sought where it has none."""
     curve = signals.curve("learning_rate")
     points = curve.take(np.abs(curve.value) < HUGE) if curve is not None else None
+    if points is not None and (climbing := never_warmed(signals, points)) is not None:
+        return Fired((climbing,))
     if points is None or len(points) < FEWEST:
         return NotApplicable(f"fewer than {FEWEST} finite learning rates", "log the learning rate with the loss")
     if _set_anew(points):

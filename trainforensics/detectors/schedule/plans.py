@@ -19,6 +19,7 @@ from trainforensics.signals.plan import (
     climb_back,
     comes_again,
     drop,
+    still_warming,
     stopped_decay,
     undecayed,
     unmoved,
@@ -26,6 +27,7 @@ from trainforensics.signals.plan import (
     warmup_cut,
 )
 from trainforensics.signals.schedule import ScheduleFault
+from trainforensics.signals.task import planned_steps
 
 
 def unplanned(signals: Signals, points: Curve, borders: list[int]) -> ScheduleFault | None:
@@ -43,6 +45,14 @@ def unkept(signals: Signals, points: Curve, decayed: float) -> Finding | None:
     """A declared decay, cut or warm-up of which nothing is seen; a decay is seen from a share `decayed` on."""
     found = (_never_decays(signals, points, decayed), _never_cut(signals, points), _never_warms(signals, points))
     return next((finding for finding in found if finding is not None), None)
+
+
+def never_warmed(signals: Signals, points: Curve) -> Finding | None:
+    """A warm-up that is not over when all planned steps are: told by three points already."""
+    planned = next(iter(planned_steps(signals)), None)
+    if planned is None or signals.axis.unit != "step" or not still_warming(points, planned):
+        return None
+    return _unmoved(points, 0, len(points) - 1, f"climbs in a straight line over all {planned} planned steps")
 
 
 def at_border(points: Curve, fault: ScheduleFault, borders: list[int]) -> bool:

@@ -19,6 +19,7 @@ from trainforensics.store.staging import Staged
 
 FEWEST = 8  # values in the same order that are no chance
 ALIKE = 0.9  # of them that must agree to the digits printed
+EPOCH, MOSTLY = "epoch", 0.5  # of the losses of a log of several launches: what was done again came out otherwise
 MOST_TRIED = 64  # places in the counted log at which the other may begin, as one does that was printed since a restart
 
 _Ints = NDArray[np.int64]
@@ -28,11 +29,12 @@ _Floats = NDArray[np.float64]
 def place_rows(staged: Sequence[Staged]) -> None:
     """Give logs that count rows alone the steps of one that holds the same losses, where there is one."""
     counted = [log for log in staged if log.points and (log.axis is None or log.axis.unit == "step")]
+    counted.sort(key=lambda log: -max((s.last_step for s in log.series if s.last_step is not None), default=0))
     for log in staged:
         if log.axis is None or log.axis.unit != "row" or not log.points:
             continue
-        found = ((other, placed) for other in counted if (placed := _placed(log, other)) is not None)
-        other, placed = next(found, (None, None))
+        found = ((other, place(log, other)) for place in (_placed, _placed_by_epoch) for other in counted)
+        other, placed = next((pair for pair in found if pair[1] is not None), (None, None))
         if other is not None and placed is not None:
             _move(log, placed)
             log.axis = other.axis
@@ -79,6 +81,34 @@ def _placed(log: Staged, other: Staged) -> Callable[[_Ints], _Ints] | None:
         return None
     n = min(len(value), len(known) - at)
     return lambda rows: _interpolated(rows, row[:n], step[at : at + n])
+
+
+def _placed_by_epoch(log: Staged, other: Staged) -> Callable[[_Ints], _Ints] | None:
+    """Which steps the rows of a log are that goes back to an earlier epoch, as a console of several launches does, by
+    the fractions of epochs in both; None where most losses at those steps are others."""
+    tag = log.series[main_series({i: s for i, s in enumerate(log.series) if s.n})].name
+    if not {tag, EPOCH} <= {s.name for s in log.series if s.n} & {s.name for s in other.series if s.n}:
+        return None
+    (row, epoch), (step, passed) = _points_of(log, EPOCH), _points_of(other, EPOCH)
+    row, first = np.unique(row, return_index=True)
+    epoch = epoch[first]
+    if min(len(row), len(step)) < FEWEST or not (np.diff(epoch) < 0).any() or (np.diff(passed) < 0).any():
+        return None
+    (told, value), (at, known) = _points_of(log, tag), _points_of(other, tag)
+    beyond = np.maximum(epoch - passed[-1], 0) * (step[-1] - step[0]) / max(passed[-1] - passed[0], 1e-12)
+    steps = _nearest(at, np.interp(epoch, passed, step) + beyond)
+    same = np.isin(told, row) & np.isin(steps[np.searchsorted(row, told).clip(max=len(row) - 1)], at)
+    there = steps[np.searchsorted(row, told[same])]
+    alike = share_alike(value[same], known[np.searchsorted(at, there)]) if same.sum() >= FEWEST else 0.0
+    return (lambda rows: steps[np.searchsorted(row, rows).clip(max=len(row) - 1)]) if alike >= MOSTLY else None
+
+
+def _nearest(known: _Ints, position: _Floats) -> _Ints:
+    """The known step nearest to each position; a position between two of them, or beyond, is rounded."""
+    after = np.searchsorted(known, position).clip(1, len(known) - 1)
+    nearest = np.where(position - known[after - 1] <= known[after] - position, known[after - 1], known[after])
+    reach = np.median(np.diff(known)) / 4
+    return np.asarray(np.where(np.abs(nearest - position) <= reach, nearest, np.rint(position)), dtype=np.int64)
 
 
 def _points_of(log: Staged, tag: str) -> Points:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-# A count between a result and its name, or before a number alone on its line: "Train loss 5 0.25", "5:\t0.25",
-# "epoch 5: 0.25", "500 0.25"; or behind it, "0.25, 500".
+# A count between a result and its name, or before a number alone on its line: "Train loss 5 0.25", "loss: (5, 0.25)",
+# "5:\t0.25", "epoch 5: 0.25", "500 0.25"; or behind it, "0.25, 500".
 COUNTED_RESULT = re.compile(
-    r"\s*(?:(?:[A-Za-z]+ )*(?:loss|reward|accuracy|error) (?P<count>\d+):? +"
+    r"\s*(?:(?:[A-Za-z]+ )*(?:loss|reward|accuracy|error)(?: |\s?[:=]\s?\()(?P<count>\d+)(?::? +|, ?)"
     r"|(?:(?:epoch|step|iter(?:ation)?) )?(?P<bare>\d+):[ \t]+(?=\S+\s*$)|(?P<beside>\d+)[ \t]+(?=\S+\s*$))"
-    r"[-+]?\d+\.\d+(?:e[-+]?\d+)?(?!\S)|\s*[-+]?\d+\.\d+(?:e[-+]?\d+)?,?[ \t]+(?P<behind>\d+)\s*$",
+    r"[-+]?\d+\.\d+(?:e[-+]?\d+)?(?![^\s)])|\s*[-+]?\d+\.\d+(?:e[-+]?\d+)?,?[ \t]+(?P<behind>\d+)\s*$",
     re.IGNORECASE,
 )
 # An identifier, or the name of a loss, and its value alone on a line: "gen_loss_GAN 2.5", "D loss: 0.5";
