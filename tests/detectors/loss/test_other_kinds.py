@@ -81,6 +81,16 @@ class TestBadStart:
         high = make_curve(np.exp([74.6, 56.4]), "val_metric", name="perplexity", step=[20, 40], series_id=2)
         assert isinstance(run(bad_start, make_signals([cost, tested, high])), Fired)
 
+    @pytest.mark.parametrize(("size", "width", "falls", "told"), [
+        (1e7, 0.5, 1.0, True), (1e7, 0.5, 0.1, False), (1e7, 0.02, 1.0, False), (1e4, 0.5, 1.0, False),
+    ])  # fmt: skip
+    def test_targets_that_were_never_scaled(self, size: float, width: float, falls: float, *, told: bool) -> None:
+        swings = np.exp(width * np.random.default_rng(0).standard_normal(30))
+        loss = size * swings * np.geomspace(1, falls, 30)
+        assert isinstance(run(bad_start, make_signals({"train_loss": loss})), Fired) is told
+        values = make_curve(loss, None, name="LossV")
+        assert isinstance(run(bad_start, make_signals([values])), Fired) is told
+
     @pytest.mark.parametrize("curve", ["reward", "negative"])
     def test_no_cross_entropy_has_a_start_of_chance(self, curve: str) -> None:
         loss = fall(300, 90, -3 if curve == "negative" else 50, 40)

@@ -27,3 +27,10 @@ def beyond_start(case: Case) -> tuple[float, float] | None:
     at = int(np.searchsorted(finite.step, case.onset))
     peak, first = float(np.max(finite.value[at : at + CREPT_POINTS], initial=-np.inf)), float(finite.value[0])
     return (peak, first) if first > 0 and finite.value.min() >= 0 and peak > 1.3 * first else None
+
+
+@once
+def never_scaled(case: Case) -> float | None:
+    """The level of a loss that is a bad start for its size alone, no loss of guessing being known."""
+    rows = case.incident.evidence if case.kind == "bad-start" else ()
+    return next((row.value for row in rows[:1] if row.expected is None), None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from trainforensics.causes import facts
 from trainforensics.causes.case import Case
 from trainforensics.causes.evidence.gradient import no_gradient
 from trainforensics.causes.evidence.timing import start
@@ -27,6 +28,8 @@ def weigh(case: Case) -> Weight:
     """What speaks for it and against it."""
     reasons = start(case, early=CLEAR, late=-CLEAR)
     reasons += no_gradient(case, -STRONG)
+    if facts.loss.never_scaled(case) is not None:
+        reasons.append(Reason(-CLEAR, "the loss is that of large targets, whatever the weights"))
     if case.kind == "bad-start" and case.signals.curve("val_loss") is not None:
         reasons.append(Reason(-HINT, "validation is logged and can be held against it"))
     return Weight(

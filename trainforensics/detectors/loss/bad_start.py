@@ -23,6 +23,7 @@ Example:
 
 Parameters:
     excess, absurd: factors above the untrained loss. within: share of the log after which it must still be high.
+    unscaled: a loss that no scaled target gives.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Event, Evidence, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.chance import COUNTING
+from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.task import per_token, rewarded, untrained_loss
 
 FEW = 5
@@ -45,22 +47,28 @@ SUMMED = 3.0  # times the logarithm of a perplexity; bits instead of nats are 1.
 _NEW = re.compile(r"newly initialized:?(.*)", re.DOTALL)
 _OF_LAYER = re.compile(r"[\w.]+\.\d+\.[\w.]*weight\b")  # the masks and frequencies of layers are buffers
 _ADDED = re.compile(r"lora|adapter|cross_?att|prompt|router|gate\b", re.IGNORECASE)
+FEW_UNSCALED, SWINGS, HALVED = 10, 0.2, math.log(2)  # points; of a loss from one point to the next, and in all
+_OF_VALUES = re.compile(
+    r"(^|[^a-z])(loss[-_ ]?v|v(alue|f)?[-_ ]?(function[-_ ]?)?loss|critic[-_ ]?loss)([^a-z]|$)", re.IGNORECASE
+)
 _PERPLEXITY = re.compile(r"ppl|perplexity")
 
 META = Meta(
     kind=KINDS["bad-start"],
-    needs=("train_loss",),
-    uses=("*",),
+    uses=("train_loss", "reward", "*"),
     params=(
         Param("excess", 1.3, "initial logits of unit variance add about 0.5 nats to ln V, 5-10 %"),
         Param("absurd", 3.0, "no scale of initial logits that trains well doubles the loss of guessing"),
         Param("within", 0.1, "warm-up takes 1-5 % of a run"),
+        Param("unscaled", 1e6, "squared errors of targets in the thousands; sums over a data set hardly swing"),
     ),
 )
 
 
 def detect(signals: Signals, params: Params) -> Outcome:
     """Compare the start with chance."""
+    if (huge := _unscaled(signals, params["unscaled"])) is not None:
+        return Fired((huge,))
     loss, chance = signals.curve("train_loss"), untrained_loss(signals)
     if loss is None or chance is None:
         return NotApplicable("the number of classes or the vocabulary is not logged", "vocab_size in the configuration")
@@ -78,6 +86,38 @@ def detect(signals: Signals, params: Params) -> Outcome:
     if first >= params["absurd"] * chance or (not few and min(first, later) >= params["excess"] * chance):
         return Fired((_finding(signals, loss, first, later, chance),))
     return Clear()
+
+
+def _unscaled(signals: Signals, least: float) -> Finding | None:
+    """A loss of training, or of a value function, that is huge from the first row on, swings and does not halve."""
+    known = (*signals.curves("train_loss"), *(c for c in signals.unmapped if _OF_VALUES.search(c.name)))
+    for curve in (logged.only_finite() for logged in known if logged.series.rank is None):
+        third = len(curve) // 3
+        if len(curve) < FEW_UNSCALED or curve.value[0] < least or curve.step[0] > 10 * curve.cadence:
+            continue
+        value = np.log(np.maximum(curve.value, 1e-300))
+        fall = float(np.median(value[:third]) - np.median(value[-third:]))
+        swing = robust_sigma(np.diff(value)) / math.sqrt(2)
+        if np.median(curve.value) >= least and swing >= SWINGS and abs(fall) < HALVED:
+            return _of_unscaled(curve)
+    return None
+
+
+def _of_unscaled(curve: Curve) -> Finding:
+    step, level = int(curve.step[0]), float(np.median(curve.value))
+    span = f"between {curve.value.min():.2g} and {curve.value.max():.2g}"
+    row = Evidence(curve.name, step, level, None, f"median of {len(curve)} points, {span}")
+    return Finding(
+        kind="bad-start",
+        series=curve.name,
+        role=curve.series.role,
+        onset_step=step,
+        onset_interval=(step, step),
+        recovery="unrecovered",
+        confidence=0.7,
+        summary=f"{curve.name} swings {span} without a trend: what it is to predict was never scaled",
+        evidence=(row,),
+    )
 
 
 def _summed(signals: Signals, loss: Curve) -> bool:
