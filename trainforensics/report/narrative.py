@@ -318,7 +318,11 @@ def _happened(page: Page, unit: str) -> Markdown:
     if place := where(root.scope):
         text += f" ({escape(place)})"
     worst = _worst_effect(page)
-    return Markdown(f"{text} led to {label(worst.kind)} at {number(worst.onset_step)}" if worst is not None else text)
+    if worst is None:
+        return Markdown(text)
+    if worst.onset_step == root.onset_step:
+        return Markdown(f"{text} became {label(worst.kind)}")
+    return Markdown(f"{text} led to {label(worst.kind)} at {number(worst.onset_step)}")
 
 
 def _worst_effect(page: Page) -> Incident | None:
