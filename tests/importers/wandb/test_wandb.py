@@ -18,7 +18,18 @@ from logwriters import history_record, points_of, write_wandb
 from wandb.proto import wandb_internal_pb2 as pb
 
 from trainforensics.importers import wandb
-from trainforensics.importers.base import NULL, STRING, Config, Identity, Inner, Points, Record, Source, read_head
+from trainforensics.importers.base import (
+    NULL,
+    STRING,
+    Batches,
+    Config,
+    Identity,
+    Inner,
+    Points,
+    Record,
+    Source,
+    read_head,
+)
 from trainforensics.importers.wandb import files
 from trainforensics.importers.wandb.messages import message_class
 from trainforensics.model import Axis, Event, ReadWarning
@@ -395,3 +406,16 @@ def test_an_alert_is_the_event_it_tells_of(tmp_path: Path, title: str, kind: str
     record.alert.title, record.alert.text = title, "at last"
     (event,) = only(written(tmp_path, *rows({"_step": 8, "loss": 1.0}), record), Event)
     assert (event.kind, event.step, event.text) == (kind, 8, f"{title}: at last")
+
+
+def test_rows_that_name_their_data_are_batches_too(tmp_path: Path) -> None:
+    said = [{"loss": 2.5 + i, "data/shard": f"s-{i % 2}.bin", "doc_ids": [i, i + 10], "note": "x"} for i in range(3)]
+    records = written(tmp_path, *rows(*({**row, "_step": i} for i, row in enumerate(said)), {"_step": 3, "loss": 1.0}))
+    (found,) = only(records, Batches)
+    assert found.table.to_pydict() == {
+        "step": [0, 1, 2],
+        "shard": ["s-0.bin", "s-1.bin", "s-0.bin"],
+        "doc": [["0", "10"], ["1", "11"], ["2", "12"]],
+        "loss": [2.5, 3.5, 4.5],
+    }
+    assert not only(written(tmp_path, *rows({"_step": 0, "loss": 1.0, "note": "x"})), Batches)

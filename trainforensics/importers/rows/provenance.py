@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -91,6 +92,12 @@ def canonical(names: Iterable[str]) -> dict[str, str]:
         if known:
             found[known[0]] = target
     return found
+
+
+@lru_cache(4096)
+def names_data(name: str) -> bool:
+    """Whether a column of this name may say which data a step used."""
+    return bool(canonical((name,)))
 
 
 def is_provenance(names: Sequence[str]) -> bool:

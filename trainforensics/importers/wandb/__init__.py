@@ -17,6 +17,7 @@ from trainforensics.importers.wandb.clock import Clock, Ints
 from trainforensics.importers.wandb.items import Column, Columns, nested, path_of, split, text
 from trainforensics.importers.wandb.messages import message_class
 from trainforensics.importers.wandb.output import Output
+from trainforensics.importers.wandb.provenance import batches
 from trainforensics.model import Event, ReadWarning
 
 FORMAT = "wandb-offline"
@@ -152,6 +153,7 @@ class _RunFile:
                 record = np.array(column.rows, np.int64)
                 step, time = self._clock.at(record)
                 yield _points(column.name, column, record, step, time)
+        yield from batches(columns, self._history.take_said(), self._clock)
         yield from self._system_points()
         yield from self._placed_events()
         yield from self._output.take(self._clock)

@@ -17,6 +17,7 @@ import numpy as np
 from trainforensics.importers import protowire as wire
 from trainforensics.importers.base import NULL, STRING
 from trainforensics.importers.histogram import quantiles
+from trainforensics.importers.rows.provenance import names_data
 
 _KEY, _NESTED_KEY = 1, 2
 _VALUE_JSON = b"\x82\x01"  # key of field 16, length-delimited
@@ -41,6 +42,7 @@ class Columns:
     def __init__(self) -> None:
         self._by_head: dict[bytes, Column] = {}
         self.by_name: dict[str, Column] = {}
+        self._said: dict[str, dict[int, str]] = {}  # texts that name data: name -> row -> text
         self._lists: dict[str, list[float]] = {}  # of the current row: the parts of histograms
 
     def unknown(self, items: Iterable[bytes]) -> dict[bytes, bytes]:
@@ -77,6 +79,11 @@ class Columns:
             column.values, column.rows, column.odd = [], [], {}
         return taken
 
+    def take_said(self) -> dict[str, dict[int, str]]:
+        """The texts since the last call that name shards, documents and the like: name -> row -> text."""
+        said, self._said = self._said, {}
+        return said
+
     def _new(self, head: bytes) -> Column:
         column = self._named(".".join(path_of(head)))
         self._by_head[head] = column
@@ -102,9 +109,10 @@ class Columns:
             try:
                 _append(column, row, float(found), STRING)
             except ValueError:
-                return
+                self._say(column.name, found, row)
         elif isinstance(found, list):
             self._lists[column.name] = found
+            self._say(column.name, json.dumps(found), row)
         elif found.get("_type") == "histogram":
             self._lists |= {f"{column.name}.{key}": found[key] for key in ("bins", "values") if key in found}
             for key, part in found.get("packedBins", {}).items():
@@ -112,6 +120,10 @@ class Columns:
         elif "_type" not in found:
             for key, part in found.items():
                 self._add_value(self._named(f"{column.name}.{key}"), part, row)
+
+    def _say(self, name: str, said: str, row: int) -> None:
+        if names_data(name):
+            self._said.setdefault(name, {})[row] = said
 
     def _add_histograms(self, row: int) -> None:
         for name, counts in self._lists.items():
