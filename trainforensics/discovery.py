@@ -356,7 +356,7 @@ def _claim(path: Path, label: str, walk: _Walk, given: bool) -> SourceFile | Non
     if not given and _WANDB_CLIENT.match(path.name) and any(map(_is_wandb, path.parents)):
         walk.skip(path, "what the W&B client says of itself")
         return None
-    if suffix in _NOT_LOGS and not given:
+    if suffix in _NOT_LOGS and not (given or runconfig.is_script(path)):
         walk.skip(path, f"not a log ({suffix})")
         return None
     try:

@@ -18,6 +18,12 @@ DEEPSPEED = {
 }
 
 
+LAUNCH = """#!/bin/bash
+# python old.py --seed 1 --learning_rate 1 --lr_scheduler none
+accelerate launch train.py --fp16 --learning_rate=5e-6 \\
+  --lr_scheduler=cosine --max_train_steps=1000 --seed 7 --output_dir=$OUT
+"""
+
 CASES: list[tuple[str, str, dict[str, Any]]] = [
     ("config.yaml", "model:\n  layers: 2\noptim:\n  lr: 0.35\n", {"model.layers": 2, "optim.lr": 0.35}),
     ("config.yaml", "learning_rate:\n  value: 0.0004\n  desc: null\n", {"learning_rate": 0.0004}),
@@ -26,6 +32,11 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
     ("train_config.toml", "[training]\nsteps = 10\n[optimizer]\nlr = 1e-3\n", {"training.steps": 10}),
     ("ds_config_zero2.json", json.dumps(DEEPSPEED), {"fp16.initial_scale_power": 16}),
     ("ds_config_zero2.json", json.dumps(DEEPSPEED), {"optimizer.params.betas": [0.9, 0.95]}),
+    (
+        "run.sh",
+        LAUNCH,
+        {"lr_scheduler": "cosine", "max_train_steps": 1000, "seed": 7, "fp16": None, "output_dir": None},
+    ),
     ("curriculum.json", '[{"from_step": 0, "mix": {"a": 1}}]', {"curriculum": [{"from_step": 0, "mix": {"a": 1}}]}),
 ]
 
@@ -97,3 +108,13 @@ def test_a_configuration_beside_a_log_that_is_nested_too_deeply_costs_no_metrics
     found = read(jsonlines, log)
     assert not found.warnings
     assert found.series["loss"].number_steps == list(range(1, 11))
+
+
+def test_scripts_that_run_or_stand_beside_several_commands_tell_nothing(tmp_path: Path) -> None:
+    command = "python train.py --learning_rate 1e-4 --seed 7 --max_steps 100\n"
+    (tmp_path / "two.sh").write_text(2 * command)
+    assert sniff(runconfig, tmp_path / "two.sh") == 0.0
+    (tmp_path / "one.sh").write_text(command)
+    assert sniff(runconfig, tmp_path / "one.sh") == 0.0
+    (tmp_path / "two.sh").unlink()
+    assert sniff(runconfig, tmp_path / "one.sh") >= 0.5

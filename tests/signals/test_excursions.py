@@ -338,3 +338,10 @@ def test_a_wobble_before_a_leap_makes_no_slow_rise() -> None:
 def test_what_climbs_from_the_first_point_on_begins_there() -> None:
     (climb,) = found(8 + 1.6 * np.arange(50) + 0.3 * np.random.default_rng(0).standard_normal(50))
     assert climb.onset == 1
+
+
+def test_a_point_far_above_its_forerunners_belongs_to_the_climb() -> None:
+    """However wide the first descent of a short log makes the noise."""
+    loss = 4.05 + 5.4 * np.exp(-np.arange(27) / 4.2) + 0.005 * np.random.default_rng(0).standard_normal(27)
+    loss[24:] = 4.6, 5.7, 6.3
+    assert [excursion.onset for excursion in found(loss)] == [24]

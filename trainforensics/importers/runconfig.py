@@ -1,12 +1,13 @@
-"""What a run was configured with: config.yaml, hparams.yaml, training_args.json, DeepSpeed, TOML files."""
+"""What a run was configured with: YAML, JSON and TOML files (config, hparams, DeepSpeed ...), a launch script."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
-from trainforensics.importers import configfile
+from trainforensics.importers import commandline, configfile
 from trainforensics.importers.base import Config, Head, Record, Source, open_binary
 from trainforensics.importers.jsonlogs.document import flat_config
 from trainforensics.model import ReadWarning
@@ -38,6 +39,8 @@ def sniff(head: Head) -> float:
         return 0.0
     if b'"log_history"' in head.data:
         return 0.0
+    if is_script(head.path):
+        return 0.5 if _is_training(commandline.script(head.data.decode("utf-8", "replace"))) else 0.0
     if not head.name.lower().endswith((".yaml", ".yml", ".json", ".toml")):
         return 0.0
     named = _NAMES.match(head.name) is not None
@@ -50,7 +53,16 @@ def sniff(head: Head) -> float:
         return 0.0
     if named:
         return 0.6
-    return 0.5 if sum(bool(_KEYS.match(key)) for key in keys) >= 2 else 0.0
+    return 0.5 if _is_training(keys) else 0.0
+
+
+def is_script(path: Path) -> bool:
+    """Whether a file is the only shell script of its folder, which then launched what lies beside it."""
+    return path.suffix == ".sh" and len(list(path.parent.glob("*.sh"))) == 1
+
+
+def _is_training(keys: Iterable[str]) -> bool:
+    return sum(bool(_KEYS.match(key)) for key in keys) >= 2
 
 
 def read(source: Source) -> Iterator[Record]:
@@ -66,6 +78,8 @@ def read(source: Source) -> Iterator[Record]:
 
 def _settings(name: str, data: bytes) -> Mapping[str, Any]:
     """The mapping a file holds; a list counts as the value of the file's own name. Raises ValueError without one."""
+    if name.endswith(".sh"):
+        return commandline.script(data.decode("utf-8", "replace"))
     values = configfile.parse(name, data)
     if isinstance(values, list) and values and all(isinstance(item, Mapping) for item in values):
         return {name.split(".", 1)[0]: values}

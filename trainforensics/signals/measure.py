@@ -29,6 +29,7 @@ LITTLE = 0.25  # of the height of a burst: a wobble that leads up to its leap
 FOOT = 0.1  # of the height of a burst: what lies below before the jump is its noise
 # Points that rise one after another before an onset (independent noise does so once in 24); times any rise before them.
 UNBROKEN, ABOVE_USUAL = 3, 2.0
+FAR_ABOVE = 10.0  # times any rise before it: a point that belongs to the climb, however wide its descent made the noise
 OUTSIDE = {1: 3.0}  # noise widths of the smoothed series that count as outside: 3 for single points, 2 for medians
 
 
@@ -153,10 +154,8 @@ def measure(series: Pyramid, candidate: Candidate, limit: int, undo: Callable[[A
     lost = recovery in ("unrecovered", "diverging")
     end = first + course.back(otherwise=limit - 1 - first)
     begun = first + climb.onset
-    if climb.sudden and not returned:
-        begun = _first_of_climb(values, begun)
-    elif not returned and begun > 1 and np.diff(values[:begun]).min() > 0:
-        begun = 1  # it climbed from the first point of the log on
+    if not returned:
+        begun = _first_of_climb(values, _first_far_above(values, begun), sudden=climb.sudden)
     after = values[max(first + course.peak, limit - WINDOW * scale) if lost else end :][: WINDOW * scale]
     return Excursion(
         shape="burst" if climb.sudden else "rise",
@@ -270,12 +269,26 @@ def _knee(climb: Floats, before: float, height: float) -> int:
     return at if length[at] < len(climb) / 5 else 0
 
 
-def _first_of_climb(values: Floats, onset: int) -> int:
+def _first_far_above(values: Floats, onset: int) -> int:
+    """The first of the points right before an onset that rose far more than any point before them did, and than the
+    last of those moved."""
+    moves = np.diff(values[:onset])
+    while len(moves) > WINDOW:
+        before = moves[-1 - WINDOW : -1]
+        if moves[-1] <= FAR_ABOVE * max(before.max(), float(np.median(np.abs(before[-WINDOW // 2 :])))):
+            break
+        moves = moves[:-1]
+    return len(moves) + 1
+
+
+def _first_of_climb(values: Floats, onset: int, *, sudden: bool) -> int:
     """Where what never came back began to climb, point after point, before it was out of the noise; the onset itself
-    where so few points rose, or by so little, that noise does as much."""
+    where so few points rose, or by so little, that noise does as much. A slow one: from the first point of a log."""
     moves = np.diff(values[:onset])
     falls = np.flatnonzero(moves <= 0)
     first = int(falls[-1]) + 2 if len(falls) else 1
+    if not sudden:
+        return first if first == 1 <= onset else onset
     if onset - first < UNBROKEN:
         return onset
     usual = max(float(moves[max(0, first - 1 - WINDOW) : first - 1].max(initial=0.0)), 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import ModuleType
 
 import numpy as np
@@ -11,7 +12,7 @@ from factories import make_curve, make_signals
 from scipy.signal import lfilter
 
 from trainforensics.detectors.loss import divergence, gradual_rise, instant_burst
-from trainforensics.model import Clear, Fired, NotApplicable
+from trainforensics.model import Clear, Event, Fired, NotApplicable
 
 KINDS = (instant_burst, gradual_rise, divergence)
 
@@ -233,3 +234,12 @@ def test_bursts_beside_a_reward_are_remarks_unless_the_gradient_bursts_with_them
         assert isinstance(outcome, Fired)
         told.append(outcome.findings[0].severity)
     assert told == ["low", None]
+
+
+@pytest.mark.parametrize(("said", "told"), [("Your loss is probably exploding.", 1), ("CUDA out of memory", 0)])
+def test_a_rise_in_which_the_trainer_gives_up_is_a_divergence(said: str, told: int) -> None:
+    values = healthy(400)
+    values[-4:] += (1.0, 2.0, 3.0, 4.0)
+    signals = replace(make_signals({"train_loss": values}), events=(Event("error", 400, text=said),))
+    outcome = divergence.detect(signals, {p.name: p.default for p in divergence.META.params})
+    assert len(outcome.findings if isinstance(outcome, Fired) else ()) == told

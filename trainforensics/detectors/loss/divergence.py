@@ -15,8 +15,9 @@ Evidence:
 
 False positives:
     Harder data switched in on purpose lifts the loss for good as well: it then goes on falling in parallel to the trend
-    before, and is left to data-shift. A rise in the last few points is `ongoing`, not yet a divergence. A critic's loss
-    grows with the returns: it counts only where no reward is logged and it ends a thousand times above its start.
+    before, and is left to data-shift. A rise in the last few points is `ongoing`, not yet a divergence, unless the
+    trainer stopped there and says that the loss runs away. A critic's loss grows with the returns: it counts only where
+    no reward is logged and it ends a thousand times above its start.
 
 Example:
     `loss 2.14 -> 5.42 at step 3400 and stays there for 600 steps, grad_norm x40`
@@ -28,6 +29,7 @@ Parameters:
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from trainforensics.detectors.base import Meta, Param, Params
@@ -37,6 +39,8 @@ from trainforensics.model import Clear, Finding, Fired, Outcome
 from trainforensics.signals import Signals
 from trainforensics.signals.loss_event import LossEvent
 from trainforensics.signals.losses import loss_events, unjudgeable
+
+_RUNS_AWAY = re.compile(r"minimum loss scale|loss .{0,16}(explod|diverg)|training (has )?diverged", re.IGNORECASE)
 
 META = Meta(
     kind=KINDS["divergence"],
@@ -54,14 +58,22 @@ def detect(signals: Signals, params: Params) -> Outcome:
     reason = unjudgeable(signals)
     if reason is not None:
         return reason
-    lasting = [e for e in loss_events(signals) if _is_divergence(e, params)]
+    lasting = [e for e in loss_events(signals) if _is_divergence(signals, e, params)]
     return Fired(tuple(_finding(signals, event) for event in lasting)) if lasting else Clear()
 
 
-def _is_divergence(event: LossEvent, params: Params) -> bool:
+def _is_divergence(signals: Signals, event: LossEvent, params: Params) -> bool:
     e = event.excursion
     high = e.z >= params["min_height"] and abs(event.crest - e.before) >= params["min_rise"] * abs(e.before)
-    return event.lasting and e.recovery != "ongoing" and high
+    return event.lasting and high and (e.recovery != "ongoing" or _given_up(signals, event))
+
+
+def _given_up(signals: Signals, event: LossEvent) -> bool:
+    """Whether the trainer stopped within the rise and says that the loss runs away."""
+    errors = (error for error in signals.events if error.kind in {"error", "traceback"})
+    return any(
+        _RUNS_AWAY.search(error.text) and (error.step or event.onset_step) >= event.onset_step for error in errors
+    )
 
 
 def _finding(signals: Signals, event: LossEvent) -> Finding:

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from trainforensics.importers.commandline import flags, value
+
 # What Hugging Face announces, under the names of its arguments.
 _ANNOUNCED = {
     "total optimization steps": "max_steps",
@@ -18,7 +20,6 @@ _DOTTED = re.compile(r"^\s*([A-Za-z][\w./-]*) \.{2,}\s*(.+?)\s*$")
 _ASSIGNED = re.compile(r"^\s+([A-Z][\w &(),./]*?) = ([\d,.]+)$")
 # nanoGPT's first lines: "tokens per iteration will be: 1,024", "found vocab_size = 65 (inside data/meta.pkl)".
 _FOUND = re.compile(r"^(?:found )?(tokens per iteration|vocab_size)(?: will be)?\s?[:=] ([\d,]+)(?: \(.*\))?$")
-_FLAG = re.compile(r"(?:^|\s)--([A-Za-z][\w.-]*)[= ](?!--)(\"[^\"]*\"|'[^']*'|\S+)")
 _CALL = re.compile(r"(?:Namespace|\w*Arguments|\w*Config|\w*Args)\((.*)\)?\s*$")
 _ARGUMENT = re.compile(r"(\w+)=('[^']*'|\"[^\"]*\"|\[[^\]]*\]|[^,()]+)")
 _LINE_ARGUMENT = re.compile(r"^\s*['\"]?([A-Za-z_][\w.]*)['\"]?\s*[:=]\s*([^:/]+?),?\s*$")
@@ -57,18 +58,18 @@ def settings_of(line: str, known: int) -> dict[str, Any]:
     if known > _MOST or len(line) > 20_000:
         return {}
     if " .." in line and (found := _DOTTED.match(line[_body(line) :])):
-        return {found[1]: _value(found[2])}
+        return {found[1]: value(found[2])}
     if " = " in line and (found := _ASSIGNED.match(line)):
         name = found[1].strip().lower()
-        return {_ANNOUNCED.get(name, found[1].strip()): _value(found[2])}
+        return {_ANNOUNCED.get(name, found[1].strip()): value(found[2])}
     if found := _FOUND.match(line.rstrip()):
-        return {found[1].replace(" ", "_"): _value(found[2].replace(",", ""))}
-    if line.count("--") >= 3 and len(flags := _FLAG.findall(line)) >= 3:
-        return {name.replace("-", "_"): _value(value) for name, value in flags}
+        return {found[1].replace(" ", "_"): value(found[2].replace(",", ""))}
+    if given := flags(line):
+        return given
     if "(" in line and "=" in line and (call := _CALL.search(line)):
-        return {name: _value(value) for name, value in _ARGUMENT.findall(call[1])}
+        return {name: value(text) for name, text in _ARGUMENT.findall(call[1])}
     if _PAIRS.match(line):
-        return {name: _value(value) for name, value in _PAIR.findall(line)}
+        return {name: value(text) for name, text in _PAIR.findall(line)}
     return _entries(line) or _argument(line)
 
 
@@ -79,7 +80,7 @@ def _argument(line: str) -> dict[str, Any]:
         and (found := _LINE_ARGUMENT.match(line.removeprefix("Overriding: ")))
         and _KNOWN.match(found[1])
     ):
-        return {found[1]: _value(found[2])}
+        return {found[1]: value(found[2])}
     return {}
 
 
@@ -88,7 +89,7 @@ def _entries(line: str) -> dict[str, Any]:
     if len(line) > _LONGEST_ENTRIES or line.count("=") + line.count(":") < _FEWEST_ENTRIES:
         return {}
     entries = [_ENTRY.fullmatch(part.strip()) for part in _BETWEEN.split(line)]
-    found = {entry[1]: _value(entry[2]) for entry in entries if entry}
+    found = {entry[1]: value(entry[2]) for entry in entries if entry}
     known = sum(_KNOWN.match(name) is not None for name in found)
     return found if len(found) == len(entries) >= _FEWEST_ENTRIES and known >= _FEWEST_KNOWN else {}
 
@@ -96,21 +97,3 @@ def _entries(line: str) -> dict[str, Any]:
 def _body(line: str) -> int:
     """Where the text behind bracketed prefixes begins."""
     return line.rfind("] ", 0, 120) + 2 if line.startswith("[") else 0
-
-
-def _value(text: str) -> Any:
-    plain = text.strip().rstrip(",").strip("'\"")
-    word = plain.lower()
-    if word in {"true", "false"}:
-        return word == "true"
-    if word in {"none", "null", ""}:
-        return None
-    number = plain.replace(",", "") if re.fullmatch(r"\d{1,3}(?:,\d{3})+", plain) else plain
-    try:
-        return int(number)
-    except ValueError:
-        pass
-    try:
-        return float(number)
-    except ValueError:
-        return plain
