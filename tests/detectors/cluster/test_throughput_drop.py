@@ -455,3 +455,10 @@ def test_first_batches_of_epochs_hide_no_slowdown(*, drifts: bool) -> None:
     found = alarms(judge(make_signals({"step_time": took})))
     assert len(found) == drifts
     assert not drifts or 95 <= (found[0].onset_step or 0) <= 120
+
+
+def test_a_slowdown_by_loading_is_one_finding() -> None:
+    loading = np.where(np.arange(N) < 200, 0.01, 0.3) * noise(1)
+    curves = [make_curve(0.1 * noise() + loading, "step_time"), make_curve(loading, "dataloader_time", series_id=1)]
+    (found,) = alarms(judge(make_signals(curves)))
+    assert "share of the step's time, against before" in {row.text for row in found.evidence}

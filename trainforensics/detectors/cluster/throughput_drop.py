@@ -38,6 +38,7 @@ Parameters:
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 
@@ -95,10 +96,23 @@ def detect(signals: Signals, params: Params) -> Outcome:
         slow = [s for s in slow if not _rate_holds(known, pace, s)]
         if slow:
             found = tuple(_finding(signals, pace, s, known, params) for s in slow[:3])
-            return Fired((*found, idle) if idle is not None else found)
+            return Fired(_with_idle(found, idle, pace.curve.cadence))
     stalled = next((finding for pace in known if (finding := _stalled(signals, pace)) is not None), None)
     rest = tuple(finding for finding in (stalled, idle) if finding is not None)
     return Fired(rest) if rest else Clear()
+
+
+def _with_idle(found: tuple[Finding, ...], idle: Finding | None, cadence: int) -> tuple[Finding, ...]:
+    """The slowdowns with a wait for data that begins within one as its evidence, else beside them."""
+    if idle is None:
+        return found
+    begun = idle.onset_step or 0
+    for slow in found if idle.role == "dataloader_time" else ():
+        first, last = (slow.onset_step or 0) - MIN_BEFORE * cadence, slow.end_step
+        if first <= begun and (last is None or begun <= last):
+            told = replace(slow, evidence=(*slow.evidence, *idle.evidence))
+            return tuple(told if finding is slow else finding for finding in found)
+    return (*found, idle)
 
 
 def _stalled(signals: Signals, pace: Pace) -> Finding | None:
