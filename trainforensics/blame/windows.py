@@ -16,7 +16,7 @@ NAN_KINDS = frozenset({"nan-onset", "transient-nan", "grad-nan", "eval-invalid"}
 SCALE_KINDS = frozenset({"scale-decay", "skipped-steps", "underflow"})
 BURST_KINDS = frozenset(
     {"instant-burst", "gradient-explosion", "divergence", "gradual-rise", "oscillation", "data-shift",
-     "suspicious-low-loss", "loss-zero", "rank-divergence", "attention-collapse"}
+     "suspicious-low-loss", "loss-zero", "rank-divergence", "attention-collapse", "periodic-data-order"}
 )  # fmt: skip
 DATA_KINDS = NAN_KINDS | SCALE_KINDS | BURST_KINDS
 OUTLIER = 6.0  # noise widths above the running median: the high-loss and high-grad-norm batches that join the events

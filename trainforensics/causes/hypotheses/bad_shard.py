@@ -26,6 +26,7 @@ PRIORS: Mapping[str, float] = {
     "scale-decay": 0.05,
     "rank-divergence": 0.2,
     "data-shift": 0.08,
+    "periodic-data-order": 0.1,
     "suspect-shard": 0.55,
     "divergence": 0.02,
 }

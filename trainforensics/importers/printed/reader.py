@@ -18,6 +18,7 @@ from trainforensics.importers.printed.records.ahead import Ahead
 from trainforensics.importers.printed.records.learn import learn
 from trainforensics.importers.printed.records.shape import Shape
 from trainforensics.importers.printed.remarks.happenings import Happenings
+from trainforensics.importers.printed.remarks.provenance import Provenance
 from trainforensics.importers.printed.remarks.sections import Section
 from trainforensics.importers.printed.remarks.settings import Settings
 from trainforensics.importers.printed.remarks.trainers import announces_repeat, continued_at, says_diverged
@@ -54,6 +55,7 @@ class Reader:
     _section: Section = field(default_factory=Section)
     _settings: Settings = field(default_factory=Settings)
     _unread: Unread = field(default_factory=Unread)
+    _provenance: Provenance = field(default_factory=Provenance)
     _happenings: Happenings = field(init=False)
     _collector: Collector = field(init=False)
     _progress: Progress = field(init=False)
@@ -111,6 +113,7 @@ class Reader:
                 alert = self._happenings.waits or rows.repeats  # the next record must not be taken without thought
         if rows.latest is not None:
             self._catch_up(line + len(lines) - 1)
+        self._provenance.look(text, lines, [*self.begins, rows.seq])
         yield from self._flush()
 
     def end(self) -> Iterator[Record]:
@@ -132,7 +135,9 @@ class Reader:
             yield naive_times(self.source.label)
 
     def _flush(self) -> Iterator[Record]:
-        yield from self._rows.points()
+        points = list(self._rows.points())
+        yield from points
+        yield from self._provenance.batches(points)
         yield from self._happenings.take()
 
     def _catch_up(self, number: int) -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from trainforensics.importers.printed.records.items import Item
+from trainforensics.importers.printed.text.data import NAMED_DATA, VALUE
 from trainforensics.importers.printed.text.prefix import Prefix
 from trainforensics.importers.printed.text.tokens import IN_WORDS, MISSING, NUMBER, TIME, TOKEN
 
@@ -83,6 +84,10 @@ def _in_record(text: str, *, behind: bool, before: bool = True) -> str:
 
     `behind`, `before`: a number stands before the text, and behind it.
     """
+    if (named := NAMED_DATA.search(text)) is not None:
+        begin, end = named.span("value")
+        first = _in_record(text[:begin], behind=behind)
+        return f"{first}(?:\\[[^\\]]*\\]|{VALUE}){_in_record(text[end:], behind=False, before=before)}"
     parts, at = [], 0
     for token in TOKEN.finditer(text):
         free = _ANY.get(token.lastgroup or "")
