@@ -68,3 +68,13 @@ def test_a_damaged_file_keeps_its_whole_rows(tmp_path: Path) -> None:
 def test_an_empty_history_is_configuration_alone(tmp_path: Path) -> None:
     found = read(trainer_state, write(tmp_path / "trainer_state.json", state(log_history=[])))
     assert found.series == {} and found.config["global_step"] == 120
+
+
+def test_rows_that_name_their_shard_are_batches_too(tmp_path: Path) -> None:
+    content = state()
+    for row in content["log_history"][:3]:
+        row["shard"] = "a.bin"
+    found = read(trainer_state, write(tmp_path / "trainer_state.json", content))
+    assert found.batches is not None
+    assert found.batches["step"].to_list() == [10, 20, 30]
+    assert len(found.series["loss"].step) == 12

@@ -27,11 +27,12 @@ from trainforensics.importers.jsonlogs.document import (
     stream_objects,
 )
 from trainforensics.importers.jsonlogs.repair import repaired
+from trainforensics.importers.jsonlogs.rows import add_rows
 from trainforensics.importers.lines import LineBlocks, ends_by_return, newlines, text_head
 from trainforensics.importers.messages import event_kind
 from trainforensics.importers.rows.axes import is_checkpoint_name, is_step_name, logging_interval
-from trainforensics.importers.rows.block import Block, block_of_rows, flatten
-from trainforensics.importers.rows.provenance import canonical, is_provenance, logged_batches
+from trainforensics.importers.rows.block import Block, flatten
+from trainforensics.importers.rows.provenance import logged_batches
 from trainforensics.importers.rows.reader import RowReader
 from trainforensics.importers.rows.times import parse_time
 from trainforensics.model import Event, ReadWarning
@@ -347,16 +348,7 @@ class _Reader:
         if not rows:
             return
         self._rows, self._lines = [], []
-        names = list(dict.fromkeys(key for row in rows for key in row))
-        if not is_provenance(names):
-            yield from self.points.add(block_of_rows(rows, lines))
-            return
-        import polars as pl  # noqa: PLC0415  (heavy; only for rows that name their data)
-
-        documents = {name for name, target in canonical(names).items() if target == "doc"}
-        plain = [{key: value for key, value in row.items() if key not in documents} for row in rows]
-        yield from self.points.add(block_of_rows(plain, lines))
-        yield from logged_batches(pl.DataFrame(rows, infer_schema_length=None, strict=False), self.points.steps)
+        yield from add_rows(self.points, rows, lines)
 
 
 def _holds_config(block: Block) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from trainforensics.importers.base import Config, Head, Record, Source, open_binary
 from trainforensics.importers.jsonlogs.document import flat_config, loads
-from trainforensics.importers.rows.block import block_of_rows
+from trainforensics.importers.jsonlogs.rows import add_rows
 from trainforensics.importers.rows.reader import RowReader
 from trainforensics.model import ReadWarning
 
@@ -48,7 +48,7 @@ def read(source: Source) -> Iterator[Record]:
     yield Config(_config(state, history))
     reader = RowReader(source)
     rows = [_without_summary(row) for row in history]
-    yield from reader.add(block_of_rows(rows, range(1, len(rows) + 1)))
+    yield from add_rows(reader, rows, range(1, len(rows) + 1))
     yield from reader.finish()
 
 
