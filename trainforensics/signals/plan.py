@@ -31,6 +31,7 @@ CUT_SHORT, LEAP = 0.95, 0.2  # of the declared warm-up; share of the rate by whi
 DROP, FAR_SMALLER = 0.3, 0.2  # of the peak, more than what a cosine skips beside its warm-up; of it, other moves
 SEEN_FROM = 0.1  # of a warm-up, by when the log must have begun
 FEWEST_WARMING, WHOLE = 3, 0.99  # points that tell a line through the origin; share of the planned steps
+RANGE_TEST = 0.5  # what a search for the highest rate goes beyond, and a warm-up does not
 LATE_CUT = 2  # times the step at which a cut was due: steps may be counted before gradients are accumulated
 
 
@@ -151,6 +152,8 @@ def still_warming(curve: Curve, planned: int) -> bool:
     than the run."""
     rate, step = curve.value, curve.step.astype(np.float64)
     if len(curve) < FEWEST_WARMING or step[-1] < WHOLE * planned or float(np.diff(rate).min()) <= 0:
+        return False
+    if rate[-1] >= RANGE_TEST:
         return False
     slope, start = np.polyfit(step, rate, 1)
     straight = np.abs(rate - slope * step - start).max() <= ON_LINE * rate[-1]

@@ -393,3 +393,4 @@ def test_a_warm_up_longer_than_the_run() -> None:
     assert findings(climbing) == ()
     assert findings(rate(np.array([4e-7, 5e-7, 5e-7]), step=step), config={"max_steps": 30}) == ()
     assert findings(rate(1e-5 + 4e-7 * step, step=step), config={"max_steps": 30}) == ()
+    assert findings(rate(np.linspace(0.01, 1, 100), step=np.arange(1, 101)), config={"max_steps": 100}) == ()
