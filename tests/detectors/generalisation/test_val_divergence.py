@@ -50,9 +50,10 @@ def test_overfitting_is_found_at_its_first_rise(n: int) -> None:
     assert found[0].recovery == "unrecovered"
 
 
-def test_a_rise_of_two_per_cent_is_low_and_of_one_per_cent_is_nothing() -> None:
-    low = findings(make_signals([validation(u_shape(20, 8, 0.055, noise=0.002)), training(20)]))
-    assert [finding.severity for finding in low] == ["low"]
+def test_a_rise_of_two_per_cent_is_low_unless_training_falls_on_by_a_tenth() -> None:
+    for end, severity in ((2.6, "low"), (0.4, "medium")):
+        found = findings(make_signals([validation(u_shape(20, 8, 0.055, noise=0.002)), training(20, end)]))
+        assert [finding.severity for finding in found] == [severity]
     assert not findings(make_signals([validation(u_shape(20, 8, 0.02, noise=0.001)), training(20)]))
 
 

@@ -17,8 +17,8 @@ Evidence:
 
 False positives:
     A flat end, a noisy or wandering curve (the rise must be twice the largest rise that the run undid before), a rise
-    of two or three per cent (reported as low), a rise in which training rises too (a loss event), one single jump
-    (val-jump), a second descent (double-descent).
+    of two or three per cent (reported as low unless it is beyond doubt and training falls on by a tenth), a rise in
+    which training rises too (a loss event), one single jump (val-jump), a second descent (double-descent).
 
 Example:
     Fine-tuning for too many epochs: the validation loss falls to 3.03 at step 150 and climbs to 4.13 at 900 while the
@@ -79,6 +79,9 @@ META = Meta(
         Param("short_rise", 0.2, "such a rise against the level; a small validation set repeats within a tenth"),
         Param("alarm", 0.03, "rise against the level; below it, little more than runs differ by seed: low severity"),
         Param("remark", 0.02, "rise against the level below which nothing is said: less than runs differ by seed"),
+        Param("fine", 0.01, "a rise that counts beyond doubt alone: runs on much text differ by a third of it by seed"),
+        Param("fine_z", 8.0, "standard errors that it must have, beside a trend of one in 1,000"),
+        Param("fine_fall", 0.1, "share of its loss that training must lose meanwhile"),
         Param("wobble", 2.0, "times the largest rise that the run made and undid before its minimum"),
         Param("jump_z", 7.0, "a step that val-jump names"),
         Param("memorised", 5 / 6, "share of its loss that training keeps: with a sixth gone, validation should gain"),
@@ -135,6 +138,7 @@ def _judge(curve: Curve, train: Curve | None, signals: Signals, params: Params) 
         return None
     sure = (
         _stands_out(points, rise, params)
+        or _beyond_doubt(points, rise, training, params)
         or _beside_memorised(points, rise, training, params)
         or _never_again(points, rise, training, params)
     )
@@ -205,6 +209,18 @@ def _stands_out(points: Condensed, rise: Rise, params: Params) -> bool:
         rise.z >= params["z"]
         and rise.trend_p <= (params["short_p"] if rise.relative >= params["short_rise"] else params["trend_p"])
         and rise.relative >= params["remark"]
+        and rise.level - rise.low >= params["wobble"] * earlier_wobble(points, rise.best)
+    )
+
+
+def _beyond_doubt(points: Condensed, rise: Rise, training: Course, params: Params) -> bool:
+    """Whether a small rise is far out of its noise and in order, while training goes on to fall by a tenth."""
+    return (
+        training.way == "falls"
+        and rise.relative >= params["fine"]
+        and 1 - training.kept >= params["fine_fall"]
+        and rise.z >= params["fine_z"]
+        and rise.trend_p <= params["surely_never_p"]
         and rise.level - rise.low >= params["wobble"] * earlier_wobble(points, rise.best)
     )
 
@@ -304,6 +320,7 @@ def _finding(
             f"(noise {points.noise:.2g}, Mann-Kendall p = {rise.trend_p:.1g})",
         ),
     ]
+    serious = _lost(points, rise) >= params["alarm"] or _beyond_doubt(points, rise, training, params)
     if training.way != "unknown":
         evidence.append(
             Evidence(
@@ -325,7 +342,7 @@ def _finding(
         occurrences=(onset,),
         peak_step=peak,
         recovery="partial" if undone > 0.25 else "unrecovered",
-        severity="medium" if _lost(points, rise) >= params["alarm"] else "low",
+        severity="medium" if serious else "low",
         confidence=_confidence(rise, training, metric is not None),
         scope=Scope(domain=curve.series.domain),
         summary=f"{what} rose from {rise.low:.4g} ({lowest}{dip}) to {rise.level:.4g} ({latest}), onset at {onset}, "
