@@ -92,6 +92,8 @@ def rows_after_loss(signals: Signals, curve: Curve) -> Ints:
         after = np.unique(mate.step[mate.step > last])
         for evaluated in signals.curves("val_loss"):
             after = after[~contained(after, evaluated.step)]
+        if (skipped := signals.curve("skipped_steps")) is not None:
+            after = after[~(at_steps(skipped, after) > 0)]  # no update, no loss
         enough = len(after) >= max(MIN_ROWS, LOST_ROWS * len(curve))
         if enough and int(after[0]) - last <= 5 * mate.cadence and not _taken_over(signals, curve):
             return after

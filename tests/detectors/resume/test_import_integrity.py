@@ -110,6 +110,11 @@ def test_a_loss_that_another_one_takes_over_has_not_ended() -> None:
     assert not findings(ending_loss(again=again))
 
 
+def test_rows_whose_updates_were_all_skipped_have_no_loss() -> None:
+    skipped = make_curve(np.where(STEPS < 300, 0.0, 10.0), "skipped_steps", step=STEPS, series_id=5)
+    assert not findings(ending_loss(skipped=skipped))
+
+
 def test_rows_without_a_loss_that_are_no_rows_of_training_are_silent() -> None:
     evaluation = make_curve(np.ones(300), "val_loss", step=STEPS[300:], series_id=5)
     assert not findings(ending_loss(evaluation=evaluation))
