@@ -63,9 +63,8 @@ def departure(curve: Curve, factor: float) -> Departure | None:
         return Departure(curve, first, first, before, after)
     logarithms = np.log(np.maximum(way, max(1e-12, 1e-6 * before)))
     bend, left = _sharpest_knee(logarithms), _left_noise(way if factor < 1 else -way)
-    steep = (
-        len(way) - bend <= STEEP and left < len(way) - 1
-    )  # a line needs points beyond the bend, so it is found too early
+    # a line needs points beyond the bend, so that a steep one is found too early
+    steep = len(way) - bend <= STEEP and left < len(way) - 1
     onset = low + (max(bend, left) if steep else bend if factor > 1 else min(bend, left))
     return Departure(curve, onset, first, before, after)
 

@@ -68,10 +68,7 @@ def reward_fall(signals: Signals, share: float) -> Move | None:
         value = curve.value
         noise = robust_sigma(np.diff(value)) / np.sqrt(2)
         begin = float(np.median(value[: max(5, len(value) // 20)]))
-        lasting = (
-            _lasting(curve, -value) or _lasting(curve, -moving_median(value, 3)) if len(curve) >= MIN_POINTS else []
-        )
-        for e in lasting:
+        for e in _lasting(curve, -_without_far_point(value)) if len(curve) >= MIN_POINTS else []:
             before, after = -e.before, _late(value, END_SHARE if e.recovery == "diverging" else LATE_SHARE)
             after = min(after, float(np.median(value[e.peak :])))  # it may be on its way back, but most was lost
             gained = before - min(begin, after)
