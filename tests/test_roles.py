@@ -410,7 +410,7 @@ def test_what_stands_in_for_a_training_loss(names: list[str], loss: str) -> None
     ("name", "role"),
     [("Recall@20", "val_metric"), ("NDCG@10", "val_metric"), ("train/recall@20", None), ("Acc@1", None),
      ("Hits@10", "val_metric"), ("R@1", "val_metric"), ("top1_t2i", "val_metric"), ("i2t_r5", "val_metric"),
-     ("r1", None), ("Data (current)", "dataloader_time"),
+     ("r1", None), ("Data (current)", "dataloader_time"), ("loss_i2t", None), ("t2i_acc", None),
      ("Avg_Reward_100", "reward"), ("reward_1", None)],
 )  # fmt: skip
 def test_ranked_metrics_and_rewards_over_many_episodes(name: str, role: str | None) -> None:

@@ -31,8 +31,10 @@ _HELD_OUT = frozenset({"val", "valid", "validation", "vali", "vl", "dev"})
 _CRITICS_LOSS = (frozenset({"critic", "loss"}), frozenset({"qf", "loss"}))
 _FASTAI = frozenset({"epoch", "train_loss", "valid_loss"})  # its columns; it measures every other one on held-out data
 _PERPLEXITY = frozenset({"ppl", "perplexity"})
-_RANKED = re.compile(  # only an evaluation ranks, or retrieves texts by images
-    r"(?:recall|ndcg|hr|hits?|mrr|map|precision|\br)@\d+\b|(?<![a-z])(?:t2i|i2t|t2v|v2t)(?![a-z])", re.IGNORECASE
+_RANKED = re.compile(  # only an evaluation ranks, or retrieves texts by images; a contrastive loss has both ways too
+    r"(?:recall|ndcg|hr|hits?|mrr|map|precision|\br)@\d+\b"
+    r"|^(?!.*(?:loss|acc)).*(?<![a-z])(?:t2i|i2t|t2v|v2t)(?![a-z])",
+    re.IGNORECASE,
 )
 _WINDOW = re.compile(r"\s[(\[](?:last|past|over)\s\d+[^)\]]*[)\]]")  # "reward (last 10 episodes)"
 _SPREAD = frozenset({"std", "stdev", "stddev"})
