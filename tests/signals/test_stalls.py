@@ -65,9 +65,10 @@ def test_what_is_little_usual_or_explained_is_none(signals: Signals) -> None:
 
 @pytest.mark.parametrize(
     ("slow", "told"),
-    [((9, 15), True), ((9,), False), ((4, 9, 14), False), ((9, 10), False), ((3, 9, 12), True)],
-    ids=["two", "one", "even", "neighbours", "three"],
-)
+    [((9, 15), True), ((9,), False), ((4, 9, 14), False), ((9, 10), False), ((3, 9, 12), True),
+     ((7, 15), False), ((4, 9, 14, 17), False), ((9, 17), False)],
+    ids=["two", "one", "even", "neighbours", "three", "every eighth", "every fifth and the last", "half and the last"],
+)  # fmt: skip
 def test_single_epochs_that_take_twice_as_long(slow: tuple[int, ...], *, told: bool) -> None:
     took = 400 + 30 * np.random.default_rng(0).random(18)
     took[list(slow)] *= 2.8
@@ -78,3 +79,14 @@ def test_single_epochs_that_take_twice_as_long(slow: tuple[int, ...], *, told: b
     stalled = found(replace(make_signals(curves), axis=Axis("epoch", "epoch")))
     assert (stalled is not None) == told
     assert stalled is None or stalled.steps.tolist() == [at + 1 for at in slow]
+
+
+def test_epochs_that_hold_an_evaluation_may_take_longer() -> None:
+    took = 400 + 30 * np.random.default_rng(0).random(18)
+    took[[9, 15]] *= 2.8
+    curves = [
+        make_curve(2 + np.exp(-np.arange(18) / 5)),
+        make_curve(took, "step_time", name="epoch_time_seconds", series_id=1),
+        make_curve(np.ones(2), "val_loss", step=np.array([10, 16]), series_id=2),
+    ]
+    assert found(replace(make_signals(curves), axis=Axis("epoch", "epoch"))) is None

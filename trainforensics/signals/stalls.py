@@ -36,7 +36,7 @@ def stalls(signals: Signals, pace: Pace) -> Stalls | None:
     """Stalls by a clock that counts the time of training alone, or slow ones among timed epochs; None where they take
     little of it, or evaluations and saves explain them."""
     if pace.basis == "duration" and signals.axis.unit == "epoch":
-        return _slow_epochs(pace)
+        return _slow_epochs(signals, pace)
     if not pace.of_training or len(pace.logged) <= START:
         return None
     since = np.arange(len(pace.logged)) >= START
@@ -56,18 +56,32 @@ def stalls(signals: Signals, pace: Pace) -> Stalls | None:
     return Stalls(curve.step[first], usual, float(np.median(curve.value[long])), lost / whole)
 
 
-def _slow_epochs(pace: Pace) -> Stalls | None:
-    """Single epochs that take twice as long as the others, unless they come in equal distances, as what is evaluated or
-    saved every few of them does."""
+def _slow_epochs(signals: Signals, pace: Pace) -> Stalls | None:
+    """Single epochs that take twice as long as the others, unless what is evaluated or saved every few of them explains
+    them."""
     value, worked, step = pace.logged.value[1:], np.exp(pace.curve.value[1:]), pace.logged.step[1:]
     usual = float(np.median(value))
     slow = (value > TWICE * usual) & (worked > TWICE * float(np.median(worked)))
     lost = float((value - usual)[slow].sum() / value.sum())
-    apart = np.diff(np.flatnonzero(slow))
-    even = len(apart) > 1 and np.ptp(apart) == 0
-    if slow.sum() < SLOW_EPOCHS or slow.mean() > SELDOM or lost < LOST_BY_EPOCHS or even or apart.min() == 1:
+    if slow.sum() < SLOW_EPOCHS or slow.mean() > SELDOM or lost < LOST_BY_EPOCHS or (slow[1:] & slow[:-1]).any():
+        return None
+    if _every_few(slow) or _explained(signals, step, np.diff(pace.logged.step), slow):
         return None
     return Stalls(step[slow], usual, float(np.median(value[slow])), lost)
+
+
+def _every_few(slow: Bools) -> bool:
+    """Whether epochs from the second on come in equal distances, with the last of all or without, as that one is
+    evaluated anyway. Two of them: in distances that begin with the first epoch, counted from zero or one."""
+    at = np.flatnonzero(slow) + 1
+    before_last = at[at < len(slow)]
+    for told in (at, before_last):
+        apart = np.diff(told)
+        if len(told) > SLOW_EPOCHS and np.ptp(apart) == 0:
+            return True
+        if len(told) == SLOW_EPOCHS and (told[0] + 1) % apart[0] <= 1:
+            return True
+    return len(before_last) == 1 and 2 * (before_last[0] + 1) > len(slow)
 
 
 def _accumulated(signals: Signals) -> set[int]:
