@@ -151,7 +151,9 @@ def still_warming(curve: Curve, planned: int) -> bool:
     """Whether a rate climbs in a straight line from zero up to the end of all `planned` steps: its warm-up is longer
     than the run."""
     rate, step = curve.value, curve.step.astype(np.float64)
-    if len(curve) < FEWEST_WARMING or step[-1] < WHOLE * planned or float(np.diff(rate).min()) <= 0:
+    if len(curve) < FEWEST_WARMING or not WHOLE * planned <= step[-1] <= planned / WHOLE:
+        return False
+    if float(np.diff(rate).min()) <= 0:
         return False
     if rate[-1] >= RANGE_TEST:
         return False

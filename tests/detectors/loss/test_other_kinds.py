@@ -91,6 +91,16 @@ class TestBadStart:
         values = make_curve(loss, None, name="LossV")
         assert isinstance(run(bad_start, make_signals([values])), Fired) is told
 
+    def test_large_targets_that_are_learnt(self) -> None:
+        swings = np.exp(0.3 * np.random.default_rng(0).standard_normal(300))
+        assert isinstance(run(bad_start, make_signals({"train_loss": 6e9 * swings})), Fired)
+        learnt = {"train_loss": 6e9 * swings * np.linspace(1, 0.6, 300)}
+        assert not isinstance(run(bad_start, make_signals(learnt)), Fired)
+        for gain, told in ((0.0, True), (100.0, False)):
+            reward = make_curve(np.linspace(0, gain, 300) + 20 * np.log(swings), "reward", series_id=1)
+            signals = make_signals([make_curve(6e9 * swings, None, name="value_loss"), reward])
+            assert isinstance(run(bad_start, signals), Fired) is told
+
     @pytest.mark.parametrize("curve", ["reward", "negative"])
     def test_no_cross_entropy_has_a_start_of_chance(self, curve: str) -> None:
         loss = fall(300, 90, -3 if curve == "negative" else 50, 40)

@@ -390,6 +390,8 @@ def test_a_warm_up_longer_than_the_run() -> None:
     (found,) = findings(climbing, config={"max_steps": 30})
     assert "all 30 planned steps" in found.summary
     assert findings(climbing, config={"max_steps": 60}) == ()
+    assert findings(climbing, config={"total_iters": 10}) == ()  # of an epoch
+    assert findings(climbing, config={"max_steps": 30, "scheduler": {"type": "LRRangeTest"}}) == ()
     assert findings(climbing) == ()
     assert findings(rate(np.array([4e-7, 5e-7, 5e-7]), step=step), config={"max_steps": 30}) == ()
     assert findings(rate(1e-5 + 4e-7 * step, step=step), config={"max_steps": 30}) == ()

@@ -38,6 +38,7 @@ from trainforensics.kinds import KINDS
 from trainforensics.model import Clear, Event, Evidence, Finding, Fired, NotApplicable, Outcome
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.chance import COUNTING
+from trainforensics.signals.curve import Floats
 from trainforensics.signals.noise import robust_sigma
 from trainforensics.signals.task import per_token, rewarded, untrained_loss
 
@@ -48,6 +49,7 @@ _NEW = re.compile(r"newly initialized:?(.*)", re.DOTALL)
 _OF_LAYER = re.compile(r"[\w.]+\.\d+\.[\w.]*weight\b")  # the masks and frequencies of layers are buffers
 _ADDED = re.compile(r"lora|adapter|cross_?att|prompt|router|gate\b", re.IGNORECASE)
 FEW_UNSCALED, SWINGS, HALVED = 10, 0.2, math.log(2)  # points; of a loss from one point to the next, and in all
+TREND, TENTH = 3.0, 0.1  # standard errors of a move from the first third to the last; fall of a loss that learns
 _OF_VALUES = re.compile(
     r"(^|[^a-z])(loss[-_ ]?v|v(alue|f)?[-_ ]?(function[-_ ]?)?loss|critic[-_ ]?loss)([^a-z]|$)", re.IGNORECASE
 )
@@ -89,7 +91,10 @@ def detect(signals: Signals, params: Params) -> Outcome:
 
 
 def _unscaled(signals: Signals, least: float) -> Finding | None:
-    """A loss of training, or of a value function, that is huge from the first row on, swings and does not halve."""
+    """A loss of training, or of a value function, that is huge from the first row on, swings and does not fall; unless
+    the reward rises: what the loss is to predict grows with it."""
+    if (reward := signals.curve("reward")) is not None and _moved(reward.only_finite().value) > TREND:
+        return None
     known = (*signals.curves("train_loss"), *(c for c in signals.unmapped if _OF_VALUES.search(c.name)))
     for curve in (logged.only_finite() for logged in known if logged.series.rank is None):
         third = len(curve) // 3
@@ -98,9 +103,19 @@ def _unscaled(signals: Signals, least: float) -> Finding | None:
         value = np.log(np.maximum(curve.value, 1e-300))
         fall = float(np.median(value[:third]) - np.median(value[-third:]))
         swing = robust_sigma(np.diff(value)) / math.sqrt(2)
-        if np.median(curve.value) >= least and swing >= SWINGS and abs(fall) < HALVED:
+        learns = fall > TENTH and _moved(-value) > TREND
+        if np.median(curve.value) >= least and swing >= SWINGS and abs(fall) < HALVED and not learns:
             return _of_unscaled(curve)
     return None
+
+
+def _moved(value: Floats) -> float:
+    """Standard errors by which the last third of the values lies above the first, by the noise from point to point."""
+    third = len(value) // 3
+    if third < FEW_UNSCALED // 3:
+        return 0.0
+    error = 1.2533 * robust_sigma(np.diff(value)) / math.sqrt(third)
+    return float(np.median(value[-third:]) - np.median(value[:third])) / max(error, 1e-300)
 
 
 def _of_unscaled(curve: Curve) -> Finding:

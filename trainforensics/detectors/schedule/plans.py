@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from trainforensics.model import Evidence, Finding
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.batch import follows_scaling_rule
@@ -27,7 +29,9 @@ from trainforensics.signals.plan import (
     warmup_cut,
 )
 from trainforensics.signals.schedule import ScheduleFault
-from trainforensics.signals.task import planned_steps
+from trainforensics.signals.task import planned_steps, stated
+
+_RANGE_TEST = re.compile(r"range_?test")
 
 
 def unplanned(signals: Signals, points: Curve, borders: list[int]) -> ScheduleFault | None:
@@ -51,6 +55,8 @@ def never_warmed(signals: Signals, points: Curve) -> Finding | None:
     """A warm-up that is not over when all planned steps are: told by three points already."""
     planned = next(iter(planned_steps(signals)), None)
     if planned is None or signals.axis.unit != "step" or not still_warming(points, planned):
+        return None
+    if any(_RANGE_TEST.search(f"{key} {value}".lower()) for key, value in stated(signals) if value):
         return None
     return _unmoved(points, 0, len(points) - 1, f"climbs in a straight line over all {planned} planned steps")
 
