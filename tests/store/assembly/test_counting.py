@@ -90,3 +90,21 @@ def test_rows_of_two_launches_take_their_steps_from_the_epochs(tmp_path: Path) -
     assert run.axis.unit == "step"
     assert [life.first_step for life in run.segments] == [10, 410]
     assert max(s.last_step for s in run.series) == 800
+
+
+@pytest.mark.parametrize("broken", ["epoch", "digits"])
+def test_launches_whose_epochs_or_losses_tell_nothing_keep_their_rows(broken: str, tmp_path: Path) -> None:
+    """Epochs of the state that are no numbers; losses of another run that agree because hardly a digit is printed."""
+    state, printed = losses(80), losses(80, seed=2 if broken == "digits" else 0)
+    coarse = 1 if broken == "digits" else 4
+    rows = [*enumerate(printed[:50]), *enumerate(printed[40:], 40)]
+    folder = tmp_path / "run"
+    folder.mkdir()
+    lines = [f"{{'loss': {round(v, coarse)}, 'epoch': {(i + 1) / 25:.4g}}}" for i, v in rows]
+    (folder / "train.log").write_text("\n".join(lines) + "\n")
+    epochs = [float("nan") if broken == "epoch" else (i + 1) / 25 for i in range(80)]
+    history = [{"loss": v, "epoch": epochs[i], "step": 10 * (i + 1)} for i, v in enumerate(state)]
+    (folder / "trainer_state.json").write_text(json.dumps({"log_history": history, "global_step": 800}))
+    runs = imported(tmp_path / "store", folder).values()
+    assert Axis("row", "row") in {run.axis for run in runs}
+    assert min(s.first_step for run in runs for s in run.series if s.first_step is not None) >= 0

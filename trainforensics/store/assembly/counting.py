@@ -89,7 +89,7 @@ def _placed_by_epoch(log: Staged, other: Staged) -> Callable[[_Ints], _Ints] | N
     tag = log.series[main_series({i: s for i, s in enumerate(log.series) if s.n})].name
     if not {tag, EPOCH} <= {s.name for s in log.series if s.n} & {s.name for s in other.series if s.n}:
         return None
-    (row, epoch), (step, passed) = _points_of(log, EPOCH), _points_of(other, EPOCH)
+    (row, epoch), (step, passed) = _finite(_points_of(log, EPOCH)), _finite(_points_of(other, EPOCH))
     row, first = np.unique(row, return_index=True)
     epoch = epoch[first]
     if min(len(row), len(step)) < FEWEST or not (np.diff(epoch) < 0).any() or (np.diff(passed) < 0).any():
@@ -99,8 +99,18 @@ def _placed_by_epoch(log: Staged, other: Staged) -> Callable[[_Ints], _Ints] | N
     steps = _nearest(at, np.interp(epoch, passed, step) + beyond)
     same = np.isin(told, row) & np.isin(steps[np.searchsorted(row, told).clip(max=len(row) - 1)], at)
     there = steps[np.searchsorted(row, told[same])]
-    alike = share_alike(value[same], known[np.searchsorted(at, there)]) if same.sum() >= FEWEST else 0.0
-    return (lambda rows: steps[np.searchsorted(row, rows).clip(max=len(row) - 1)]) if alike >= MOSTLY else None
+    found = np.searchsorted(at, there)
+    alike = share_alike(value[same], known[found]) if same.sum() >= FEWEST else 0.0
+    by_chance = share_alike(value[same], known[found - 1]) if alike >= MOSTLY else 1.0  # coarse digits agree anywhere
+    if alike < MOSTLY or by_chance > alike / 2:
+        return None
+    return lambda rows: steps[np.searchsorted(row, rows).clip(max=len(row) - 1)]
+
+
+def _finite(points: Points) -> Points:
+    step, value = points
+    known = np.isfinite(value)
+    return step[known], value[known]
 
 
 def _nearest(known: _Ints, position: _Floats) -> _Ints:
