@@ -80,3 +80,10 @@ def test_a_life_that_begins_sound_leaves_the_one_before_behind() -> None:
     curve = make_curve(loss, segment=(np.arange(200) >= 100).astype(int))
     lost, onset = nonfinite(make_signals([curve]))
     assert (lost.onsets, lost.recovery, onset.onsets) == ((91,), "recovered", (111,))
+
+
+@pytest.mark.parametrize(("bad", "kinds"), [(np.inf, ["transient-nan"]), (np.nan, [])])
+def test_a_divergence_that_overflows_beside_finite_losses(bad: float, kinds: list[str]) -> None:
+    kl = np.array([0.02, 0.01, bad, 0.03, 0.02, bad, 0.01, 0.02])
+    signals = make_signals({"train_loss": 0.1 + 0.01 * np.cos(np.arange(8)), "kl": kl})
+    assert [episode.kind for episode in nonfinite(signals)] == kinds

@@ -28,3 +28,10 @@ def test_a_norm_that_fades_while_nothing_is_learnt() -> None:
     assert 80 < found.first < 160
     learnt = LOSS - 0.3 * np.minimum(np.arange(N) / 300, 1)
     assert collapse(make_signals({"train_loss": learnt, "grad_norm": fading})) is None
+
+
+def test_a_norm_of_zero_in_each_of_a_few_rows() -> None:
+    assert collapse(make_signals({"train_loss": np.array([10.26, 10.23, 10.21]), "grad_norm": np.zeros(3)})) is not None
+    assert collapse(make_signals({"train_loss": np.array([10.26, 9.23, 8.21]), "grad_norm": np.zeros(3)})) is None
+    small = np.array([0.0, 0.0, 1e-6])
+    assert collapse(make_signals({"train_loss": np.array([10.26, 10.23, 10.21]), "grad_norm": small})) is None

@@ -258,6 +258,15 @@ def last_apart(value: Floats, gap: float) -> float:
     return away if len(moves) > 1 and abs(away) > gap * max(float(moves.max()), TINY) else 0.0
 
 
+def standing_out(error: Floats, times: float) -> Ints:
+    """Positions of values that are so many times the best of the two before and the best of the two after them."""
+    value = np.pad(error, (0, 1), constant_values=np.inf)
+    inner = np.arange(2, len(error) - 1)
+    before, after = np.minimum(value[inner - 2], value[inner - 1]), np.minimum(value[inner + 1], value[inner + 2])
+    alone: Ints = inner[(error[inner] >= times * np.maximum(before, after)) & (before > 0)]
+    return alone
+
+
 def lost_for_one(score: Floats, kept: float) -> Ints:
     """Positions at which a score has less than a share `kept` of both evaluations before and both after it, which are
     alike by a factor of two."""

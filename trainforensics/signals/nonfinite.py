@@ -92,11 +92,16 @@ def _in_its_place(signals: Signals) -> list[Bad]:
     number.
     """
     losses = loss_like(signals)
-    curves = [*losses, *(c for c in signals.curves("kl") if c.series.rank is None)]
+    curves = [*losses, *_divergences(signals)]
     if losses and not any(curve.finite.any() for curve in losses):
         return [Bad(curve, ~curve.finite) for curve in losses]
     known = [Bad(curve, mask) for curve in curves if len(mask := ~curve.finite) and not mask[0]]
     return known or _together(signals)
+
+
+def _divergences(signals: Signals) -> list[Curve]:
+    """The KL divergences of the run, which overflow where a policy gives an action no chance at all."""
+    return [curve for curve in signals.curves("kl") if curve.series.rank is None]
 
 
 def _together(signals: Signals) -> list[Bad]:
@@ -312,6 +317,7 @@ def _transient(signals: Signals, losses: list[Bad], onset: Episode | None) -> Ep
     component = not bad and onset is None
     if component:
         bad = [entry for curve in loss_like(signals) if (entry := _bad_component(signals, curve, losses))]
+        bad = bad or [entry for curve in _divergences(signals) if (entry := _overflown(curve))]
     if not bad:
         return None
     bad.sort(key=lambda entry: entry.first_step)
@@ -335,6 +341,13 @@ def _bad_component(signals: Signals, curve: Curve, losses: list[Bad]) -> Bad | N
         return None
     found = seldom(real_rows(signals, curve))
     return None if found is None or found.mask[-1] else found
+
+
+def _overflown(curve: Curve) -> Bad | None:
+    """A KL divergence that is infinite now and then: NaN may be its making, an overflow is none."""
+    mask = np.isinf(curve.value)
+    told = bool(mask.any()) and bool(curve.finite[0]) and bool(curve.finite[-1]) and not np.isnan(curve.value).any()
+    return Bad(curve, mask) if told else None
 
 
 def _states_near(signals: Signals, episode: Episode) -> list[tuple[Series, int]]:

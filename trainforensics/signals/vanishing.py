@@ -18,6 +18,7 @@ from trainforensics.signals.stretches import at_steps, lasting_start, middle
 from trainforensics.signals.task import per_token
 
 MIN_POINTS = 20
+FEWEST, FEWEST_ZERO = 10, 3  # points of a norm that is judged by its course, and of one that never was anything
 NOTHING, NO_EXCEPTION = 1e-30, 0.99  # a norm of zero, or of what single precision leaves of it; share of the points
 ALIVE, FEWEST_THIRD, CLEAR = 0.9, 5, 2.0  # share of steps with unequal rewards; points; standard errors
 TINY = 1e-4  # the band practitioners use; the run's own history must agree
@@ -25,6 +26,7 @@ STARVED = 1e-3  # of the strongest layer's: what saturated units leave; healthy 
 FAR_BELOW, OUTSIDE = 100.0, 10.0  # times below its early level: gone, and on its way
 LITTLE = 0.7  # of its first level: what the layers next to the loss learn alone leaves most of it
 BIAS, FROZEN = "bias", re.compile(r"lora|adapter|frozen|pretrained|backbone|(^|[^a-z])base([^a-z]|$)")
+STANDS = 0.02  # of the level of a loss, within which nothing is learnt
 CONVERGED = 0.1  # of its first level: a loss this low may well have small gradients
 
 
@@ -73,8 +75,8 @@ def _collapse(signals: Signals) -> Collapse | None:
         return None
     curve, loss = curve.take(curve.finite & (curve.value >= 0)), loss.only_finite()
     n = len(curve)
-    if n < 10:
-        return None
+    if n < FEWEST:
+        return _never_any(curve, loss)
     early = float(np.median(curve.value[: max(5, n // 10)]))
     from_start = early < TINY
     first = lasting_start(curve.value < (TINY if from_start else min(TINY, early / FAR_BELOW)))
@@ -91,6 +93,14 @@ def _collapse(signals: Signals) -> Collapse | None:
     if from_start and level > 0 and (n - first < n // 3 or level > TINY * min(1.0, abs(idle))):
         return None
     return Collapse(curve, first, float("nan") if from_start else early, level, idle)
+
+
+def _never_any(curve: Curve, loss: Curve) -> Collapse | None:
+    """A norm of exactly zero in each of a few rows, where the loss stays within a fiftieth of its first value."""
+    if min(len(curve), len(loss)) < FEWEST_ZERO or curve.value.any():
+        return None
+    first, last = float(loss.value[0]), float(np.median(loss.value[-FEWEST_ZERO:]))
+    return Collapse(curve, 0, float("nan"), 0.0, last) if abs(last - first) <= STANDS * abs(first) else None
 
 
 @np.errstate(all="ignore")
@@ -132,7 +142,7 @@ def _idle_level(loss: Curve, step: int) -> float | None:
     third = len(since) // 3
     early, late = float(np.median(since[:third])), float(np.median(since[-third:]))
     noise = 1.4826 * float(np.median(np.abs(since - level)))
-    falls = early - late > max(1.5 * noise, 0.02 * abs(level))
+    falls = early - late > max(1.5 * noise, STANDS * abs(level))
     converged = abs(level) < CONVERGED * abs(start) or level == 0
     return None if falls or converged else level
 

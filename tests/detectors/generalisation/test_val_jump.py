@@ -269,3 +269,13 @@ def test_what_improves_as_unevenly_as_before_does_not_jump() -> None:
     uneven, even = [6.1, 5.72, 6.46, 5.03, 5.1], [5.9, 5.7, 5.5, 5.3, 5.1]
     told = [findings(make_signals([validation(np.array(before + after)), train])) for before in (uneven, even)]
     assert [len(found) for found in told] == [0, 1]
+
+
+@pytest.mark.parametrize(("times", "along", "onsets"), [(1.4, 1.0, (160, 260)), (1.1, 1.0, ()), (1.4, 1.5, ())])
+def test_a_rate_of_wrong_words_that_leaves_its_loss_alone(times: float, along: float, onsets: tuple[int, ...]) -> None:
+    rate, loss = 9 + 30 * np.exp(-np.arange(16) / 2), 0.01 + 0.1 * np.exp(-np.arange(16) / 3)
+    rate[[7, 12]] *= times
+    loss[[7, 12]] *= along
+    score = make_curve(rate, "val_metric", step=EVERY * np.arange(1, 17), name="eval_wer", series_id=2)
+    signals = make_signals([validation(loss), score, training(16)])
+    assert tuple(step for finding in findings(signals) for step in finding.occurrences) == onsets

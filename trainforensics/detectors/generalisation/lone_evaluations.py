@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
@@ -20,9 +21,12 @@ from trainforensics.signals.jumps import (
     lost_for_one,
     outlying,
     spikes,
+    standing_out,
     worse_than_at_first,
 )
+from trainforensics.signals.stretches import at_steps
 
+_ERROR_RATE = re.compile(r"(^|[^a-z])[wc]er([^a-z]|$)", re.IGNORECASE)
 FEWEST = 3  # evaluations that two series have in common
 FEWEST_SPIKES = 3
 FEWEST_LAST = 8  # evaluations that show how far they ordinarily move
@@ -49,6 +53,8 @@ def lone(signals: Signals, curve: Curve, train: Curve | None, params: Params) ->
         found = _with_another(signals, curve, train, params)
     if found is None and curve.series.role == "val_metric":
         found = _lost(curve, train, params)
+    if found is None and curve.series.role == "val_loss" and curve.series.domain is None:
+        found = _decoded(signals, curve, train, params)
     return _finding(found) if found is not None else None
 
 
@@ -124,6 +130,20 @@ def _lost(curve: Curve, train: Curve | None, params: Params) -> _Found | None:
     if not len(at) or not _unmoved(train, curve, at, params):
         return None
     return _Found(curve, at, "the score is back at once", 0.75)
+
+
+def _decoded(signals: Signals, loss: Curve, train: Curve | None, params: Params) -> _Found | None:
+    """Evaluations whose rate of wrong words or characters stands alone although their loss does not: it averages over
+    so many that it repeats within a few hundredths, and what went astray is the decoding."""
+    for rate in validation_curves(signals, "val_metric"):
+        if _ERROR_RATE.search(rate.name) is None or rate.series.domain is not None:
+            continue
+        beside = at_steps(loss, rate.step)
+        at = standing_out(rate.value, params["astray"])
+        at = np.array([i for i in at if beside[i] <= np.max(beside[[i - 1, i + 1]])], dtype=np.int64)
+        if len(at) and _unmoved(train, rate, at, params):
+            return _Found(rate, at, f"{loss.name} goes on as before", 0.75)
+    return None
 
 
 def _quiet(train: Curve | None, curve: Curve, at: Ints, params: Params) -> bool:

@@ -5,7 +5,8 @@ What it detects:
     two neighbouring evaluations, stays, and has no counterpart in the training loss; or one that training takes as
     well while no score moves, as where the loss itself is changed. Or single evaluations that stand far above: one or
     two above all others, one twice as far as any other, or three and more above calm ones; that are worse than the
-    first one of the run in a loss and a score; a last one that lies apart in two series; a score that is lost for once.
+    first one of the run in a loss and a score; a last one that lies apart in two series; a score that is lost for once;
+    a rate of wrong words that is a quarter higher for once, though its loss is not.
     Or quantised or averaged weights that evaluate far worse, after training, than those that were trained.
 
 Why it matters:
@@ -90,6 +91,7 @@ META = Meta(
         Param("gap", 4.0, "times every other rise of a setback, and of the last evaluation every later move"),
         Param("peak", 1.5, "times any other place, in logarithms, of one that is highest in two series"),
         Param("kept", 0.125, "share of a score that is lost for one evaluation; as for eval-regression"),
+        Param("astray", 1.25, "times those beside it, of a rate of wrong words; healthy public logs reach 1.06"),
         Param("exported", 0.1, "share by which quantised or averaged weights are worse; rounding costs a hundredth"),
         Param("train_share", 0.25, "training may move by this share of the validation step"),
         Param("train_z", 4.0, "or by this many of its own standard errors"),
