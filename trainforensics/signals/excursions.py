@@ -6,6 +6,7 @@ learning-rate drops. Candidates come from a pyramid of scales; each is measured,
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import replace
 from itertools import pairwise
 
@@ -56,28 +57,54 @@ def _excursions(values: Floats) -> tuple[Excursion, ...]:
     largest = float(np.max(np.abs(values)))
     unit = largest if largest > HUGE and not logged else 1.0
     series = pyramid(np.log(values) if logged else values / unit, logged=logged)
-    found: list[Excursion] = []
+    known = _Known(len(values))
     sharp: list[Excursion] = []
     for candidate in series.candidates:
-        limit = _limit(candidate, found, len(values))
+        limit = _limit(candidate, known)
         excursion = measure(series, candidate, limit, np.exp if logged else lambda x: x * unit) if limit else None
         if excursion is None:
             continue
         if candidate.jump and candidate.scale > 1 and excursion.rise <= SHARP * candidate.scale:
             sharp.append(excursion)
-        elif not any(
-            known.onset <= excursion.onset <= known.end and excursion.onset <= _closed(known, candidate)
-            for known in found
-        ):
-            found.append(excursion)
+        elif not any(excursion.onset <= _closed(e, candidate) for e in known.between(excursion.onset, excursion.onset)):
+            known.add(excursion)
     for excursion in reversed(sharp):  # the finest first
-        if not any(known.onset <= excursion.end and excursion.onset <= known.end for known in found):
-            found.append(excursion)
+        if not known.between(excursion.onset, excursion.end):
+            known.add(excursion)
+    found = known.found
     if logged:
         steps = ROUNDED * printed_grid(values)
         found = [e for e in found if float(values[e.peak]) - e.before > steps]
     found = sorted((e for e in found if e.scale == 1 or e.height >= MIN_JUMP * series.wander), key=lambda e: e.onset)
     return tuple(_until(e, later.onset) for e, later in pairwise(found)) + tuple(found[-1:])
+
+
+class _Known:
+    """The excursions found so far among `n` points, and where they lie: a log may hold ten thousand."""
+
+    def __init__(self, n: int) -> None:
+        self.found: list[Excursion] = []
+        self._n = n
+        self._onsets: list[int] = []  # in order, and the excursions that begin there
+        self._by_onset: list[Excursion] = []
+        self._longest = 0
+
+    def add(self, excursion: Excursion) -> None:
+        at = bisect_left(self._onsets, excursion.onset)
+        self._onsets.insert(at, excursion.onset)
+        self._by_onset.insert(at, excursion)
+        self._longest = max(self._longest, excursion.end - excursion.onset)
+        self.found.append(excursion)
+
+    def between(self, first: int, last: int) -> list[Excursion]:
+        """Those of which a point lies in [first, last]."""
+        near = slice(bisect_left(self._onsets, first - self._longest), bisect_right(self._onsets, last))
+        return [excursion for excursion in self._by_onset[near] if excursion.end >= first]
+
+    def next_from(self, point: int) -> int:
+        """Where the next one from a point on begins; the number of points where there is none."""
+        at = bisect_left(self._onsets, point)
+        return self._onsets[at] if at < len(self._onsets) else self._n
 
 
 def _until(excursion: Excursion, following: int) -> Excursion:
@@ -87,15 +114,13 @@ def _until(excursion: Excursion, following: int) -> Excursion:
     return replace(excursion, end=following - 1, recovery="partial")
 
 
-def _limit(candidate: Candidate, found: list[Excursion], n: int) -> int:
+def _limit(candidate: Candidate, known: _Known) -> int:
     """How far a candidate may look: to the next excursion known already; 0 where it is that excursion seen again."""
     start, stop, scale = candidate.start, candidate.stop, candidate.scale
-    for known in found:
-        if known.end <= start - scale or known.onset >= min(stop + scale, start + 4 * scale):
-            continue
-        if start < _closed(known, candidate) + scale:
-            return 0
-    return min((known.onset for known in found if known.onset >= stop), default=n)
+    near = known.between(start - scale + 1, min(stop + scale, start + 4 * scale) - 1)
+    if any(start < _closed(excursion, candidate) + scale for excursion in near):
+        return 0
+    return known.next_from(stop)
 
 
 def _closed(known: Excursion, candidate: Candidate) -> int:

@@ -40,13 +40,14 @@ def begins_a_window(signals: Signals, curve: Curve, burst: Excursion) -> bool:
     if burst.half > burst.onset + 1:
         return False
     finite, length = curve.only_finite(), epoch_length(signals)
-    sides = level(finite.value)
-    stray = finite.value - (sides.left + sides.right) / 2
     if length is not None:
         firsts = np.flatnonzero(np.diff(finite.step // length)) + 1
-        return _strays(stray, firsts, burst, said="(current)" in curve.name)
+        return burst.peak in firsts and _strays(
+            finite, f"epoch {length}", firsts, burst, said="(current)" in curve.name
+        )
     cycles = range(2, 1 + min(LONGEST_CYCLE, len(finite) // (FEW + 2)))
-    return any(_strays(stray, np.arange(burst.peak % n, len(finite), n), burst, said=False) for n in cycles)
+    places = ((n, burst.peak % n) for n in cycles)
+    return any(_strays(finite, f"{at} of {n}", slice(at, None, n), burst, said=False) for n, at in places)
 
 
 def of_smaller_batch(signals: Signals, curve: Curve, burst: Excursion) -> bool:
@@ -63,19 +64,32 @@ def of_smaller_batch(signals: Signals, curve: Curve, burst: Excursion) -> bool:
     return burst.z < OUT_OF_NOISE * wider > OUT_OF_NOISE
 
 
-def _strays(stray: Floats, firsts: Ints, burst: Excursion, *, said: bool) -> bool:
-    """Whether the points at `firsts` stray from the level between both sides by as much as a burst among them is high;
-    unless the log has `said` so, far more than all others."""
-    if burst.peak not in firsts:
+def _strays(finite: Curve, place: str, firsts: Ints | slice, burst: Excursion, *, said: bool) -> bool:
+    """Whether the points at `firsts`, which are called `place`, stray from the level between both sides by as much as a
+    burst among them is high; unless the log has `said` so, far more than all others."""
+    stray = finite.derive("stray", lambda: _stray(finite.value))
+    own = finite.derive(f"strays of {place}", lambda: np.sort(stray[firsts][np.isfinite(stray[firsts])]))
+    at = int(np.searchsorted(own, stray[burst.peak]))
+    rest = len(own) - 1
+    if rest < 1 or not np.isfinite(stray[burst.peak]):
         return False
-    own = stray[firsts[firsts != burst.peak]]
-    own, others = own[np.isfinite(own)], np.delete(stray, firsts)
+    largest = max(abs(float(own[i])) for i in (0, 1, -2, -1) if i % len(own) != at)
+    median = float(np.mean([own[i + (i >= at)] for i in ((rest - 1) // 2, rest // 2)]))
+    if not (largest > burst.height / STRAY > 0 and median < burst.height / 2):
+        return False
+    return said or finite.derive(f"wilder at {place}", lambda: _is_wilder(own, np.delete(stray, firsts)))
+
+
+def _stray(value: Floats) -> Floats:
+    """How far each value lies from the level between both sides."""
+    sides = level(value)
+    stray: Floats = value - (sides.left + sides.right) / 2
+    return stray
+
+
+def _is_wilder(own: Floats, others: Floats) -> bool:
     others = others[np.isfinite(others)]
-    if not len(own):
-        return False
-    wilder = min(len(own), len(others)) >= FEW and robust_sigma(own) > STRAY * robust_sigma(others)
-    high = np.abs(own).max() > burst.height / STRAY > 0 and np.median(own) < burst.height / 2
-    return bool(high and (said or wilder))
+    return min(len(own), len(others)) >= FEW and robust_sigma(own) > STRAY * robust_sigma(others)
 
 
 def _is_usual(values: Floats, burst: Excursion) -> bool:

@@ -187,7 +187,7 @@ def _is_start(values: Floats, onset: int, height: float) -> bool:
     """Whether a start-up has no level to come back to yet: in its first points, or where each since the first is higher
     than the one before, by half of the height in all."""
     before = values[:onset]
-    return onset < FIRST_POINTS or bool(np.diff(before).min() > 0 and before[-1] - before[0] > height / 2)
+    return onset < FIRST_POINTS or bool(before[-1] - before[0] > height / 2 and np.diff(before).min() > 0)
 
 
 def _onset(course: Course, ground: Ground, scale: int) -> int:

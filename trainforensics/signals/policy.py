@@ -176,12 +176,14 @@ def lapse(signals: Signals, share: float) -> tuple[Move, int] | None:
         noise = STUMBLE_WIDTHS * robust_sigma(np.diff(value)) / np.sqrt(2)
         least = max(FEWEST_LAPSE, int(LAPSE * n))
         below = np.maximum.accumulate(moving_median(value, FEWEST_LAPSE)) - value
+        up_to = np.maximum.accumulate(np.append(-np.inf, below))
+        since = np.maximum.accumulate(np.append(-np.inf, below[::-1]))[::-1]
         for first, last in zip(*stretches(below > noise), strict=True):
             depth = float(below[first : last + 1].max())
             if not np.isfinite(depth):
                 continue
             back = first + int(np.flatnonzero(below[first : last + 1] > (1 - ALL) * depth)[-1]) + 1
-            others = float(np.delete(below, slice(first, last + 1)).max())
+            others = max(float(up_to[first]), float(since[last + 1]))
             if first < least or back - first < least or back == n or depth < ALONE * others:
                 continue
             before, fallen = value[max(0, first - max(least, n // 10)) : first], value[first:back]

@@ -142,7 +142,7 @@ _STEMS = (
 _STEP = re.compile(
     r"(?:.*?@\s?(\d+)\s+(?:updates|steps|iterations)\b"
     r"|.*?(?:global[_ ]?step|(?<![a-z])step|(?<![a-z])iter(?:ation)?|\bupdates?|checkpoint|ckpt|\bba)s?"
-    r"[-_ =:/#]*(?!20\d\d[01]\d[0-3]\d(?!\d))0*(\d+)(?!\d|\.\d)"  # no date, no duration: "checkpoints/20241101_002913", "save-checkpoint: 24718.33"
+    r"[-_ =:/#]*(?!20\d\d[01]\d[0-3]\d(?!\d))0*(\d+)(?!\d|\.\d)"  # no date or duration: "/20241101_002913", ": 247.33"
     r"|.*?\s(\d+)\s+(?:updates|steps|iterations)\b)",
     re.IGNORECASE,
 )
