@@ -27,6 +27,7 @@ BEGUN = 4.0  # noise widths above the lowest level at which a ramp finds a rise 
 AT_ONCE = 0.25  # of the evaluations since the minimum: a rise within less has no slope to follow back
 UP = 0.05  # of the level: a small validation set repeats within less
 DONE = 0.9  # of a rise that is made at once: what it made before are crumbs
+BACK = 0.1  # of a rise, within which an evaluation is back at the lowest level
 CRUMB = 0.01  # of a rise, within which an evaluation is as good as the best
 ESTABLISHED, LEAST_ESTABLISHED = 8, 3  # evaluations whose median is the level that a score has reached
 COLLAPSED = ((0.125, 2), (0.5, 3))  # share of it that is kept, for evaluations: no noise of a score is as wide
@@ -182,6 +183,12 @@ def first_in_order(curve: Condensed, rise: Rise) -> int:
     while from_best and first < rise.onset and value[first] - value[rise.best] <= CRUMB * (rise.level - rise.low):
         first += 1
     return first if from_best or len(curve) < FEW else rise.onset
+
+
+def never_back(curve: Condensed, rise: Rise) -> int:
+    """The evaluation from which on, up to the peak, none comes back to the lowest level by all but a tenth."""
+    back = np.flatnonzero(curve.value[rise.best : rise.peak + 1] <= rise.low + BACK * (rise.level - rise.low))
+    return min(rise.best + 1 + int(back.max(initial=0)), rise.peak)
 
 
 def _rise_onset(curve: Condensed, best: int, last: int) -> int:

@@ -19,6 +19,7 @@ START_SHARE, START_POINTS = 0.02, 5  # of the log: compilation and caches
 FEWEST_SLOW, COSTLY = 5, 0.2  # points, no pause; time lost in that of all of the log at its usual pace
 LASTING_SHARE, LASTING_POINTS = 0.1, 20  # of the log, and points, for a slow stretch that ended
 HIGH, COSTLY_STRETCH = float(np.log(1.3)), 0.1  # of a stretch above all else: its logarithm, and time lost as above
+FEWEST_FAST, FAST = 3, float(np.log(1.5))  # points of a fast start; how far all others are above it, in logarithms
 STAIR, STEEP = 10, 2.0  # points on either side; widths of the point-to-point noise, 5 of such a difference
 PAUSE, FEWEST_PAUSES = 6.0, 4  # widths of the point-to-point noise; lone points that make a habit
 TELLING = 1.5  # units of the last printed digit; 3 frames a second and 2 may be 3.0 and 2.9
@@ -56,9 +57,22 @@ def slowdowns(pace: Pace) -> tuple[Slowdown, ...]:
     for slow in (climb, *left) if from_start else (*left, climb):
         if slow is not None and not any(known.onset <= slow.end and slow.onset <= known.end for known in found):
             found.append(slow)
+    if not found and (early := _early(pace, settled)) is not None:
+        found = [early]
     grid = printed_grid(pace.logged.value)
     told = (slow for slow in found if abs(slow.since - slow.before) >= TELLING * grid)
     return tuple(sorted(told, key=lambda slow: slow.onset))
+
+
+def _early(pace: Pace, settled: int) -> Slowdown | None:
+    """A pace that none of all later points reaches after the first few: what starts up is slow, not fast."""
+    value, n = pace.curve.value, len(pace.curve)
+    for at in range(FEWEST_FAST, min(settled, n - FEWEST_SLOW) + 1):
+        later = value[at:]
+        apart = float(later.min() - value[:at].max())
+        if apart >= max(FAST, float(np.ptp(later))):
+            return _level(pace, value, at, n, 0)
+    return None
 
 
 def _without_pauses(curve: Curve) -> Curve:

@@ -323,3 +323,20 @@ def test_evaluations_none_of_which_comes_near_the_first(name: str, first: int, e
     )
     found = findings(make_signals([make_curve(value, "val_loss", step=steps, series_id=1), train]))
     assert [f.onset_step for f in found if "first evaluation" in f.summary] == ([first + EVERY] if told else [])
+
+
+def test_a_noisy_slow_rise_begins_where_no_evaluation_comes_back() -> None:
+    rise = np.r_[np.linspace(2, 0.5, 14), 0.5 + 0.15 * np.linspace(0, 1, 16) ** 0.5]
+    noise = 0.04 * np.random.default_rng(7).standard_normal(30)
+    noise[14:18] = 0.0
+    (found,) = findings(make_signals([validation(rise + noise), training(30, end=0.1)]))
+    assert found.onset_step is not None
+    assert found.onset_step <= 20 * EVERY
+
+
+@pytest.mark.parametrize(("rise", "told"), [(0.056, True), (0.02, False)])
+def test_a_log_that_ends_in_a_rise(rise: float, told: bool) -> None:
+    fall = np.array([3.6, 2.28, 1.86, 1.68, 1.57, 1.53, 1.49, 1.476])
+    value = np.r_[fall, 1.476 + rise * np.array([0.12, 0.09, 0.21, 0.68, 1.0])]
+    found = findings(make_signals([validation(value), make_curve(np.linspace(3.0, 0.9, 13 * EVERY), "train_loss")]))
+    assert any(f.severity == "medium" for f in found) == told

@@ -158,3 +158,13 @@ def test_a_step_that_evaluation_follows_is_the_models() -> None:
     val = make_curve(level, "val_loss", step=np.arange(20, 401, 20), series_id=1)
     told = [isinstance(scale_mismatch.detect(make_signals(c), PARAMS), Fired) for c in ([train], [train, val])]
     assert told == [True, False]
+
+
+@pytest.mark.parametrize(("times", "found"), [(200.0, 1), (20.0, 0)])
+def test_validation_far_above_training_from_the_first_evaluation_on(times: float, found: int) -> None:
+    rng = np.random.default_rng(2)
+    train = 1e-4 * np.exp(-np.linspace(0, 4, 28))
+    wandering = times * train * np.exp(0.5 * rng.standard_normal(28))
+    epoch = np.arange(28)
+    curves = [make_curve(train, "train_loss", step=epoch), make_curve(wandering, "val_loss", step=epoch, series_id=1)]
+    assert len(findings(make_signals(curves))) == found

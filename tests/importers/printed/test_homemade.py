@@ -577,3 +577,19 @@ def test_messages_of_apex_are_of_the_iterations_between_which_they_stand(tmp_pat
     text = row.format(0, 0) + said.format(32768.0) + row.format(0, 10) + row.format(3, 3780) + said.format(4096.0)
     path.write_text(text + row.format(3, 3790), encoding="utf-8")
     assert [event.step for event in read(console, path).events if event.kind == "overflow"] == [1, 3781]
+
+
+def test_a_traceback_through_a_remote_call_that_saves(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    trace = '  File "/app/main.py", line 232, in main\n    await learner.save_checkpoint.call_one(final_path)\n'
+    end = "ValueError: call_one requires exactly 1 actor, but mesh has 8\n"
+    rows = "".join(f"step:{i} | loss=0.{i} | mean_reward=0.1\n" for i in range(1, 9))
+    path.write_text(f"{rows}Traceback (most recent call last):\n{trace}{end}", encoding="utf-8")
+    assert [event.kind for event in read(console, path).events] == ["checkpoint-failed"]
+
+
+def test_the_duration_of_a_save_is_no_step(tmp_path: Path) -> None:
+    path = tmp_path / "main_log.txt"
+    saved = "saving checkpoint at iteration   62100 to /checkpoints\ntime (ms) | save-checkpoint: 24718.33\n"
+    path.write_text(f"iteration 62100/ 311541 | lm loss: 2.345E+00 |\n{saved}", encoding="utf-8")
+    assert {event.step for event in read(console, path).events} == {62100}

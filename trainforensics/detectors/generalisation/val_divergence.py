@@ -62,6 +62,7 @@ from trainforensics.signals.rises import (
     earlier_wobble,
     first_in_order,
     never_again,
+    never_back,
     rise_in_order,
     second_descent,
     sustained_rise,
@@ -103,6 +104,7 @@ META = Meta(
 )
 _PARTS = re.compile(r"(?:^|[^a-z])(?:kl|kld|beta|recon\w*|adv\w*|gan|elbo|disc\w*|generator)(?:[^a-z]|$)")
 FEWEST = 3  # evaluations: the best and two worse ones
+LAST = 4  # evaluations in order at the end
 
 
 def detect(signals: Signals, params: Params) -> Outcome:
@@ -141,6 +143,7 @@ def _judge(curve: Curve, train: Curve | None, signals: Signals, params: Params) 
         or _beyond_doubt(points, rise, training, params)
         or _beside_memorised(points, rise, training, params)
         or _never_again(points, rise, training, params)
+        or _ends_in_it(points, rise, training, params)
     )
     return _finding(curve, points, rise, training, train, signals, params) if sure else None
 
@@ -259,6 +262,20 @@ def _never_again(points: Condensed, rise: Rise, training: Course, params: Params
     )
 
 
+def _ends_in_it(points: Condensed, rise: Rise, training: Course, params: Params) -> bool:
+    """Whether the log ends in a rise that has begun: its last evaluations in order, while training falls by a tenth."""
+    return (
+        len(points) >= FEW
+        and training.way == "falls"
+        and 1 - training.kept >= params["fine_fall"]
+        and bool(np.all(np.diff(points.value[-LAST:]) > 0))
+        and _lost(points, rise) >= params["alarm"]
+        and rise.z >= params["memorised_z"]
+        and rise.trend_p <= params["short_p"]
+        and rise.level - rise.low >= params["wobble"] * earlier_wobble(points, rise.best)
+    )
+
+
 def _is_another_shape(curve: Curve, points: Condensed, rise: Rise, train: Curve | None, params: Params) -> bool:
     """A single jump that training has no part in, or a hump that a second descent has mostly undone."""
     height = rise.level - rise.low
@@ -291,7 +308,7 @@ def _finding(
     params: Params,
 ) -> Finding:
     best = best_step(curve, points, rise.best)
-    first = first_in_order(points, rise)
+    first = min(first_in_order(points, rise), never_back(points, rise))
     onset, last = int(points.step[first]), int(curve.step[-1])
     peak = int(points.step[rise.peak])
     # no rise begins before the best evaluation, the one that a reader goes back to

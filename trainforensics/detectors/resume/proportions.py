@@ -24,7 +24,7 @@ def against_validation(signals: Signals, loss: Curve, params: Params) -> Finding
     if validation is None or pair is None:
         return None
     k = _whole_multiple(pair, params) if len(loss) >= FEW_ROWS else None
-    if k is None and not _far_apart(pair, params):
+    if k is None and not (_far_apart(pair, params) or _never_near(pair, params)):
         return None
     larger = max(pair.ratio, 1 / pair.ratio)
     names = (loss.name, validation.name) if pair.ratio > 1 else (validation.name, loss.name)
@@ -57,4 +57,16 @@ def _far_apart(pair: Proportion, params: Params) -> bool:
         and off <= max(3 * pair.spread, params["spread"], params["start"] * pair.fall)
         and pair.fall >= max(params["fallen"], 4 * pair.error)
         and abs(pair.drift) <= params["drift"] * pair.fall + pair.error
+    )
+
+
+def _never_near(pair: Proportion, params: Params) -> bool:
+    """Whether validation lies so many times above training at each evaluation, the first included, while it falls by
+    ten: it is measured on another scale or on data of another range, for no gap of generalisation opens so early."""
+    higher = pair.validation / pair.train
+    return bool(
+        len(pair.step) >= params["few"]
+        and higher.min() >= params["beyond"]
+        and 1 / pair.ratio <= params["farthest"]
+        and pair.fall >= params["tenfold"]
     )

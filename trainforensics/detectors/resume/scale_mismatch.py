@@ -5,7 +5,7 @@ What it detects:
     training there, its noise grown by the same factor (any large multiple where the gradient norm does not move). Or
     one that lies at the same whole multiple of the validation loss from the first evaluation to the last; or validation
     and training that stand at one large ratio, whole or not, from the first evaluation on, while both fall in
-    proportion.
+    proportion; or validation that is fifty times training and more at every evaluation while it falls tenfold.
 
 Why it matters:
     Sums instead of means, losses multiplied by gradient accumulation or world size, a changed reduction after an
@@ -68,6 +68,7 @@ META = Meta(
         Param("noise", 1.7, "factor by which the noise may miss the multiple; it is known from 32 points a side"),
         Param("spread", 0.05, "spread of train against validation over the evaluations"),
         Param("apart", 6.0, "ratio that no gap of generalisation has at the first evaluation already"),
+        Param("beyond", 50.0, "times training that validation may be at every evaluation; no other public log has 8"),
         Param("farthest", 4096.0, "largest such ratio: sums over batches and sequences; beyond it, another measure"),
         Param("few", 8.0, "evaluations that tell it from a gap which opened before the first one"),
         Param("tenfold", 2.3, "fall of validation, in logarithms, over which any few of them do: no gap falls so far"),

@@ -162,7 +162,7 @@ _NUMBERS = re.compile(r"\d+")
 # Functions that write or read a checkpoint, as a traceback names them.
 _AT_A_CHECKPOINT = re.compile(
     r"\bin _?(?:save|load)_(?:checkpoint|state_dict|pretrained|model|state)\w*|\btorch\.(?:save|load)\("
-    r"|\b_?(?:save|load)_(?:checkpoint|state_dict)\w*\(|\bdist_checkpointing\b"
+    r"|\b_?(?:save|load)_(?:checkpoint|state_dict)\w*(?:\.\w+)*\(|\bdist_checkpointing\b"
 )
 
 
