@@ -18,6 +18,7 @@ AROUND, FEWEST_AROUND = 64, 16  # points on either side of a burst that tell wha
 USUAL = 0.25  # of them on both sides, that reach half of its height: noise is not so often beyond two widths
 FEW = 8  # points to a block, of which few make a cluster; larger ones are no matter of single points
 STRAY = 3.0  # times a first point's stray that a burst may be; it is known from a few epochs
+MANY = 1000  # points at one place of an epoch
 LONGEST_CYCLE = 12  # rows of an epoch that is not told
 OUT_OF_NOISE = 6.0  # widths that a normal series of 200,000 points stays within
 CHANCE = 0.01  # of healthy noise to show such a cluster anywhere in the log
@@ -77,7 +78,9 @@ def _strays(finite: Curve, place: str, firsts: Ints | slice, burst: Excursion, *
     median = float(np.mean([own[i + (i >= at)] for i in ((rest - 1) // 2, rest // 2)]))
     if not (largest > burst.height / STRAY > 0 and median < burst.height / 2):
         return False
-    return said or finite.derive(f"wilder at {place}", lambda: _is_wilder(own, np.delete(stray, firsts)))
+    if said or len(own) > MANY:  # of many, one makes no difference
+        return said or finite.derive(f"wilder at {place}", lambda: _is_wilder(own, np.delete(stray, firsts)))
+    return _is_wilder(np.delete(own, at), np.delete(stray, firsts))
 
 
 def _stray(value: Floats) -> Floats:

@@ -159,10 +159,12 @@ def _foreign(signals: Signals) -> Finding | None:
 
 
 def _not_restored(signals: Signals) -> Finding | None:
-    """A count of steps that begins anew though the epochs go on."""
-    event = next((event for event in signals.events if event.kind == "counter-restart"), None)
-    if event is None:
+    """A count of steps that begins anew though the epochs go on; one that does so again and again is an epoch's own,
+    of which few rows are printed."""
+    events = [event for event in signals.events if event.kind == "counter-restart"]
+    if len(events) != 1:
         return None
+    event = events[0]
     row = Evidence(event.source or "log", event.step, None, None, event.text)
     return Finding(
         kind="import-integrity",

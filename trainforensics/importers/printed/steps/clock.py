@@ -20,7 +20,7 @@ class _Count:
     """A count that may start again with every epoch, or piece of it."""
 
     offset: int = 0
-    carried: int = 0  # how often it went on from one epoch to the next
+    carried: int = 0  # how often it went on from one epoch to the next since it last began anew
     restarts: int = 0
     _raw: int = -1
     _epoch: tuple[int, int] | None = None
@@ -40,6 +40,7 @@ class _Count:
             self.offset += length if 0 < length >= self._raw else seen
             self._apart = ()
             self.restarts += 1
+            self.carried = 0
         elif epoch > self._epoch:
             self.carried += 1
             self._apart = (*self._apart[:1], raw - self._raw)
@@ -53,7 +54,7 @@ class _Count:
 
     def lost_by(self, raw: int) -> bool:
         """Whether a count that went on over epochs was not restored if it is this in the next one."""
-        return self.carried >= _CARRIED and not self.restarts and 2 * raw < self._raw
+        return self.carried >= _CARRIED and 2 * raw < self._raw
 
     @property
     def last(self) -> int:
