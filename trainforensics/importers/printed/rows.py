@@ -71,6 +71,9 @@ class Rows:
         step = self.steps.of(shape, groups, line)
         if shape.counted:
             self.section.counted(shape, line, self.lines)
+        if self.clock.freed:
+            self.clock.freed = False
+            self.known.stand_at_epochs()
         if step is None:
             return
         self._mind_lost_count(step, line)

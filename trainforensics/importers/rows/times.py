@@ -21,6 +21,7 @@ _NAMES = (
     "created_at", "logged_at", "asctime", "t",
 )  # fmt: skip
 _DAY = re.compile(r"(\d\d)/?(\d\d)(?:/((?:\d\d)?\d\d))?")
+_MAIL = re.compile(r"(\d\d?) (\w{3}) (\d{4}) (\S+)")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 # Epoch times between 2005 and 2065, in seconds, milliseconds, microseconds and nanoseconds.
 _EARLIEST, _LATEST = 1.1e9, 3.0e9
@@ -76,8 +77,12 @@ def _parsed(text: str) -> datetime | None:
 
 def _without_year(text: str) -> datetime | None:
     """A time of syslog ("Feb 11 22:14:08"), glog ("0211 22:14:08.5") or Detectron2 ("02/11 22:14:08"), which leaves the
-    year out: a leap year stands for it. It may follow the day ("02/11/2025 22:14:08", "02/11/25").
+    year out: a leap year stands for it. It may follow the day ("02/11/2025 22:14:08", "02/11/25"), or the month, as in
+    mails ("03 Nov 2018 16:39:48").
     """
+    if (mail := _MAIL.fullmatch(text.strip())) is not None:
+        day, name, year, clock = mail.groups()
+        return _at(year, name, day, clock)
     month, _, rest = text.strip().partition(" ")
     if (found := _DAY.fullmatch(month)) is not None:
         first, second, year = found.groups("2000")
@@ -86,11 +91,17 @@ def _without_year(text: str) -> datetime | None:
             with suppress(ValueError):
                 return datetime.fromisoformat(f"{date} {rest.replace(',', '.', 1)}")
         return None
+    day, _, clock = rest.strip().partition(" ")
+    return _at("2000", month, day, clock)
+
+
+def _at(year: str, month: str, day: str, clock: str) -> datetime | None:
     if month not in _MONTHS:
         return None
-    day, _, clock = rest.strip().partition(" ")
     try:
-        return datetime.fromisoformat(f"2000-{_MONTHS.index(month) + 1:02d}-{int(day):02d} {clock}")
+        return datetime.fromisoformat(
+            f"{year}-{_MONTHS.index(month) + 1:02d}-{int(day):02d} {clock.replace(',', '.', 1)}"
+        )
     except ValueError:
         return None
 

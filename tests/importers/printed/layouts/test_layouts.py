@@ -200,6 +200,71 @@ def test_layouts(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "remark", ["<-- best", "\u2190 best", "*", "\u2713", "(saved)", "[new best]", "| best", "saved (0.25)"]
+)
+@pytest.mark.parametrize("bar", [" |", "  "])
+def test_a_remark_behind_a_row_is_no_cell_of_it(remark: str, bar: str, tmp_path: Path) -> None:
+    rows = [(i, 9 - i, remark if i % 2 else "") for i in range(1, 5)]
+    text = f" Epoch{bar} Loss{bar} ValAcc{bar} Time\n----------------\n" + "".join(
+        f"  {i} {bar}  {loss}.5{bar}  50.8%{bar} 19.6s  {said if bar == ' |' else said.strip('| ')}\n"
+        for i, loss, said in rows
+    )
+    series = read_text(tmp_path, text).series
+    assert {name: len(found.step) for name, found in series.items()} == {"Loss": 4, "ValAcc": 4, "Time": 4}
+    assert series["Loss"].value.tolist() == [8.5, 7.5, 6.5, 5.5]
+
+
+def test_a_word_in_a_row_says_what_data_it_is_of(tmp_path: Path) -> None:
+    text = "| epoch | phase | loss | acc |\n|---|---|---|---|\n" + "".join(
+        f"| {i} | train | {9 - i}.5 | 0.5 |\n| {i} | val | {9 - i}.75 | 0.25 |\n" for i in (1, 2)
+    )
+    found = read_text(tmp_path, text).series
+    values = {name: found[name].value.tolist() for name in found}
+    assert values == {
+        "train loss": [8.5, 7.5],
+        "train acc": [0.5, 0.5],
+        "val loss": [8.75, 7.75],
+        "val acc": [0.25, 0.25],
+    }
+
+
+def test_lines_behind_a_mails_date_and_parts_of_a_model(tmp_path: Path) -> None:
+    lead = "Sat, 03 Nov 2018 16:39:4{} train.py[line:236] INFO "
+    text = "  (1): BatchNorm2d(32, eps=1e-05, momentum=0.1, affine=True)\n" + "".join(
+        lead.format(i) + f"Training Summary Epoch: [{i}]\tTime taken (s): 3\tAverage Loss {9 - i}.5\t\n"
+        + lead.format(i) + f"Validation Summary Epoch: [{i}]\tAverage CER {i}.25\t\n"
+        for i in (1, 2)
+    )  # fmt: skip
+    found = read_text(tmp_path, text)
+    assert set(found.series) == {"Time taken (s)", "Average Loss", "val/Average CER"}
+    assert found.series["val/Average CER"].value.tolist() == [1.25, 2.25]
+    wall = found.series["Average Loss"].wall
+    assert wall is not None
+    assert wall.tolist() == [1541263181000000, 1541263182000000]
+
+
+def test_summaries_are_of_the_data_that_they_name(tmp_path: Path) -> None:
+    text = (
+        "".join(f"- Train | Epoch {i} | {n}/2 | Loss 0.{i}{n}5\n" for i in (1, 2) for n in (1, 2))
+        + "- Valid | Epoch 2 | 1/1 | Loss 0.5\n- Train Summary | Epoch 2 | Loss=0.25\n"
+        "- Valid Summary | Epoch 2 | Loss=0.75\n"
+    )
+    series = read_text(tmp_path, text).series
+    assert series["val/Loss"].value.tolist() == [0.75]
+    assert series["epoch/Loss"].value.tolist() == [0.25]
+
+
+def test_scores_beside_the_cost_of_one_held_out_set_are_of_that_set(tmp_path: Path) -> None:
+    text = "".join(
+        f"epoch_id: {i}, dev_cost: 0.5, accuracy: 0.5{i}\nepoch_id: {i}, test_cost: 0.25, accuracy: 0.25{i}\n"
+        for i in (1, 2)
+    )
+    series = read_text(tmp_path, text).series
+    assert series["val/accuracy"].value.tolist() == [0.51, 0.52]
+    assert series["test/accuracy"].value.tolist() == [0.251, 0.252]
+
+
+@pytest.mark.parametrize(
     ("file", "line", "name"),
     [
         ("train_loss.txt", "epoch {}:{}.5", "train_loss"),

@@ -131,6 +131,30 @@ LOGS: dict[str, tuple[str, Axis, Series]] = {
         Axis("Iter", "step"),
         {"val/acc": [(0, 0.75), (140, 0.875)], "nmi": [(0, 0.5), (140, 0.625)], "loss": [(0, 0.5), (140, 0.25)]},
     ),
+    "the size of a batch among what is planned": (
+        "  Weights size     : 4.5 MB\n  Batch=256 RAM    : ~6.3 MB (data)\n"
+        "probe, 12 epochs, sgd lr=0.5 cosine, batch 64\n"
+        + "".join(f"epoch={i}/12 train_loss={9 - i}.5 lr=0.25\n" for i in range(1, 5)),
+        Axis("epoch", "epoch"),
+        {"train_loss": [(1, 8.5), (2, 7.5), (3, 6.5), (4, 5.5)], "lr": [(i, 0.25) for i in range(1, 5)]},
+    ),
+    "a lone step before rows of epochs": (
+        "step 300: loss 9.5\n" + "".join(f"epoch {i}: loss {9 - i}.5\nval loss: {9 - i}.75\n" for i in range(1, 5)),
+        Axis("epoch", "epoch"),
+        {"loss": [(0, 9.5), (1, 8.5), (2, 7.5), (3, 6.5), (4, 5.5)],
+         "val loss": [(1, 8.75), (2, 7.75), (3, 6.75), (4, 5.75)]},
+    ),
+    "steps within the epoch of a heading": (
+        "".join(
+            f"[Epoch {e}] Training ====\n"
+            + "".join(f"Epoch Step:  {s:4} | Accumulation Step: {s // 10} | Loss:   {e}.5\n" for s in (1, 41, 81))
+            + f"[Epoch {e}] Validation ====\n(tensor(2.25), <__main__.TrainState object at 0x7f0EDF>)\n"
+            for e in (0, 1)
+        ),
+        Axis("Epoch Step", "step"),
+        {"Loss": [(1, 0.5), (41, 0.5), (81, 0.5), (82, 1.5), (122, 1.5), (162, 1.5)],
+         "val/loss": [(81, 2.25), (162, 2.25)]},
+    ),
 }  # fmt: skip
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import itemgetter
 
 from trainforensics.importers.printed.records.shape import Groups, Shape
 from trainforensics.importers.printed.steps.clock import Clock
-from trainforensics.importers.printed.text.numbers import count_of, whole_number
+from trainforensics.importers.printed.text.numbers import LARGEST_COUNT, count_of, whole_number
 from trainforensics.importers.printed.text.vocabulary import is_global
 
 _MOST_FRONT = 8
@@ -94,6 +95,23 @@ class Known:
                 shape.steps, shape.plain = steps, False
                 self.clock.before_epochs(steps, shape.step_name)
         self.front[:] = [shape for shape in self.front if shape.plain]
+
+    def stand_at_epochs(self) -> None:
+        """Move the rows so far to the epochs that they state, or that was under way."""
+        told = sorted(
+            (seq, whole_number(row[shape.epoch - 1]))
+            for shape in self.every
+            if shape.epoch
+            for seq, row in zip(shape.seqs, shape.rows, strict=True)
+        )
+        for shape in self.every:
+            if shape.epoch and not (shape.step or shape.inner):
+                shape.rename({name: name.removeprefix("epoch/") for name in shape.names})
+        for shape in (shape for shape in self.every if shape.rows):
+            before = [bisect_right(told, (seq, LARGEST_COUNT)) for seq in shape.seqs]
+            shape.steps = [told[at - 1][1] if at else min(0, *told[0][1:]) for at in before]
+            shape.plain = False
+        self.front.clear()
 
     def mind_restarts(self) -> None:
         """A count that is called global may begin again with an epoch, too: from then on its rows are thought about."""

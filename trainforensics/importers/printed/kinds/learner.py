@@ -87,7 +87,15 @@ class Learner:
             return None  # of the arguments
         if isinstance(learned, Shape) and (learned.setting or (not learned.values and _ASSIGNMENT.match(line))):
             return learned if self._comes_again(learned, number) else None
+        if isinstance(learned, Shape) and learned.of_batch_size and not header and not self._counts_on(learned, number):
+            return None
         return learned
+
+    def _counts_on(self, shape: Shape, number: int) -> bool:
+        """Whether rows of a shape follow, as they do where it counts."""
+        found = self._comes_again(shape, number) or self.lines.repeats(shape, number)
+        self.undecided = not found and self.lines.ends_before(number)
+        return found
 
     def _comes_again(self, shape: Shape, number: int) -> bool:
         return self.lines.recurs(shape, number, 2, far=True)

@@ -24,13 +24,19 @@ _NUMERIC = re.compile(
     rf"(?:{NUMBER}|{_LIST}|\[\]|\d+\s*/\s*\d+|\d+:\d\d(?::\d\d)?|(?:\d+h)?\d+m\d+s|-+|None|N/A)(?:%|[kKMGT]i?B?|s|m|ms)?:?$"
 )
 _WIDE = re.compile(r"\s{2,}|\t+")
+# What is said of a row behind its last cell: "| 0.5 |  19.6s  <- best", "0.5 *", "0.5  (saved)", "| 0.5 | new best".
+_REMARK = re.compile(
+    r"(?:(?<=[|\s])(?:<[-=]+|[-=]+>|[*([#!\u2190-\u21ff\u2600-\u27bf\u2b00-\u2bff\U0001f300-\U0001faff])[^|]*"
+    r"|(?<=[|\s])[^\W\d][^|\d]*(?:\([^|()]*\))?|\*+)$"
+)
 _STAMPED = re.compile(rf"\s*\[?(?:{TIME}|(?:INFO|DEBUG)\b)")
 _STEPS = frozenset(STEP_TRUST) - {"s", "it"} | {"epoch", "epochs"}
 _COUNT_BEGINS = re.compile(rf"[#\s]*(?:\w+[\s,]+)?(?:{'|'.join(sorted(_STEPS))})[\s,]", re.IGNORECASE)
 _SIGNS = {"#": "step", "E": "epoch"}  # a header's short names of counts
 _SAYS_NUMBER = re.compile(r":\s*[-+]?\.?\d|\s[-+]?\d+\.\d+$")
 _PLAIN_NAME = re.compile(r"[A-Za-z][\w@./-]*")
-_FEWEST, _MOST, _LONGEST_NAME = 2, 200, 40
+_DIGIT = re.compile(r"\d")
+_FEWEST, _MOST, _LONGEST_NAME, _LONGEST_ROW = 2, 200, 40, 1000
 # Headers that do not begin with what counts, and what their columns are.
 _KNOWN_HEADERS = {
     ("loss", "last", "counter", "weight", "label", "predict", "features"):  # Vowpal Wabbit
@@ -183,15 +189,11 @@ class Tables:
     def _row(self, line: str, under_count: bool) -> str | None:
         """What a line is that is neither a ruler nor a metric between bars."""
         cells = _cells(line, len(self._header))
-        if len(cells) == len(self._header) >= _FEWEST:
-            filled = [cell for cell in cells if cell or "|" not in line]
-            if len(filled) >= _FEWEST and all(_NUMERIC.match(cell) for cell in filled):
-                return _said(self._header, [cell.rstrip(":") for cell in cells])
-            if len(filled) < len(cells) and not any(
-                _NUMERIC.match(cell) for cell in filled
-            ):  # MATLAB: a name in two lines
-                self._header = [f"{first} {second}".strip() for first, second in zip(self._header, cells, strict=True)]
-                return ""
+        if self._header and (said := self._told(line, cells)):
+            return said
+        if len(cells) == len(self._header) >= _FEWEST and self._goes_on(cells, "|" in line):
+            self._header = [f"{first} {second}".strip() for first, second in zip(self._header, cells, strict=True)]
+            return ""
         if (
             len(cells) == len(self._header) + 1
             and cells[0].isdigit()
@@ -206,6 +208,18 @@ class Tables:
         if len(cells) == len(self._splits) + 1 and all(map(_NUMERIC.match, cells[1:])):
             return _said([f"{split} {cells[0]}" for split in self._splits], cells[1:])
         return self._begin(cells, under_count)
+
+    def _told(self, line: str, cells: Sequence[str]) -> str:
+        """A row in other words, without what is remarked behind it; empty if it is none."""
+        if said := _told(self._header, cells):
+            return said
+        row = _REMARK.sub("", line.rstrip()) if len(line) <= _LONGEST_ROW else line
+        return _told(self._header, _cells(row, len(self._header))) or _told_beside_word(self._header, cells)
+
+    def _goes_on(self, cells: Sequence[str], barred: bool) -> bool:
+        """Whether cells go on with the names of the header: MATLAB's stand in two lines."""
+        filled = [cell for cell in cells if cell or not barred]
+        return len(filled) < len(cells) and not any(map(_NUMERIC.match, filled))
 
     def _begin(self, cells: Sequence[str], under_count: bool) -> str | None:
         """Take note of a header; None if it is none."""
@@ -245,6 +259,25 @@ def _cells(line: str, wanted: int) -> list[str]:
         return cells
     words = line.split() if " " in line.strip() else line.strip().split(",")
     return words if len(words) in {wanted, len(cells)} else cells
+
+
+def _told(header: Sequence[str], cells: Sequence[str]) -> str:
+    """A row in other words; empty if it is none."""
+    filled = [cell for cell in cells if cell]
+    fits = len(cells) == len(header) and len(filled) >= _FEWEST and all(map(_NUMERIC.match, filled))
+    return _said(header, [cell.rstrip(":") for cell in cells]) if fits else ""
+
+
+def _told_beside_word(header: Sequence[str], cells: Sequence[str]) -> str:
+    """The numbers of a row of which one cell is a word: it may say the data that they are of."""
+    words = [cell for cell in cells if cell and not _NUMERIC.match(cell)]
+    if len(words) != 1 or words[0] == cells[0] or _DIGIT.search(words[0]):
+        return ""
+    at = cells.index(words[0])
+    split = f"{words[0].lower()} " if words[0].lower() in SPLITS else ""
+    names = [name if name.lower() in _STEPS else f"{split}{name}" for name in (*header[:at], *header[at + 1 :])]
+    numbers = [*cells[:at], *cells[at + 1 :]]
+    return _told(names, numbers) if sum(map(bool, numbers)) > _FEWEST else ""
 
 
 def _is_header(cells: Sequence[str]) -> bool:

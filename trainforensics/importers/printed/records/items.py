@@ -27,7 +27,8 @@ _SECTION = re.compile(
     r"\[(\w+)\]|\|\s*(\w+)\s*(?=\|)|(?<![\w-])(\w+)(?: set| results?)?\s{0,3}:\s*$"
     r"|(?<![\w-])(\w+)(?: \w+)?\s[-=]+>\s|(?<![\w-])(\w+)\s{2,}"
     # alone between marks: "epoch 1, val, loss=0.5", "epoch 1 val - loss 0.5", "phase=val loss=0.5", "'split': 'val'"
-    r"|(?:^|[,;|()\[\]<>*\t:=]|\s-+\s)\s*['\"]?(?:(?:phase|split|mode|stage)\s+)?(\w+)['\"]?\s*(?=$|[,;|()\[\]<>*\t]|-+(?:\s|$))"
+    r"|(?:^|[,;|()\[\]<>*\t:=]|\s-+\s)\s*['\"]?(?:(?:phase|split|mode|stage)\s+)?(\w+)['\"]?"
+    r"(?: (?i:summary|results?|set|metrics|stats))?\s*(?=$|[,;|()\[\]<>*\t]|-+(?:\s|$))"
 )
 _PART = re.compile(r"(?:[A-Z]{2,5} )?(\w+)(?: set| results?)?\s?: +(?=[^\W\d])")  # "validation: loss 0.5"
 _LETTER = re.compile(r"[^\W\d]")

@@ -30,7 +30,11 @@ _TRAINED = frozenset({"train_loss", "reward"})
 _SAYS_HELD_OUT = re.compile(
     r"\b(?:valid|validation|eval|evaluation|test)\b(?!_)|\[(?:val|dev|testing)\]", re.IGNORECASE
 )
-_OF_TEST = re.compile(r"\btest(?:ing)?\b", re.IGNORECASE)
+_OF_TEST = re.compile(r"(?<![^\W_])test(?:ing)?(?![^\W_])", re.IGNORECASE)
+# What a heading with a count says behind it: "[Epoch 0] Validation ====".
+_ENTITLED = re.compile(
+    r"\W*(?:val|valid|validation|validating|eval|evaluation|evaluating|test|testing)\W*$", re.IGNORECASE
+)
 _EPOCH_MEANS = re.compile(r"(?:.*\|\s*train )?\|\s*epoch\s+\d+\s*\|")  # fairseq's line at the end of an epoch
 _KERAS = re.compile(r"\s*(?:-\s)?(?:\d+/\d+\s*(?:[\[━]|-\s)|\d+m?s(?: \d+m?s/\w+)?\s+-\s)")
 # What a message of a save says of the checkpoint: that of the best epoch so far, beside the log's own row of it.
@@ -83,6 +87,7 @@ def learn(
     if header not in {"", "epoch"} and shape.step_name not in {"", header}:
         take_back_step(shape, items)
     number_groups(shape, items, prefix)
+    shape.validation |= not shape.values and _ENTITLED.match(line[items[-1].end :]) is not None
     if not (
         (bar and shape.values)
         or is_record(shape, line, items, (start, end), bool(header), counted)

@@ -21,6 +21,7 @@ _FRAMED = re.compile(r"\s*([-=*#~])\1{2,}\s.*\[[^\]]*\]\s*\1{3,}\s*$")  # "--- E
 # A title with the settings of what follows in brackets: "BASELINE (dims = 256, beta = 1, batch = 32)".
 _TITLED = re.compile(r"[A-Za-z][\w -]*\((?:[A-Za-z][\w ]* ?= ?[\w.+-]+, )+[A-Za-z][\w ]* ?= ?[\w.+-]+\)\s*$")
 _SETTINGS = re.compile(r"\s*(?:\w+\s*[:=]\s*)?\w*(?:Namespace|Arguments|Args|Config)\(")
+_MODULE = re.compile(r"\s*\(\w+\): [A-Z]\w*\s?\(")  # a line of PyTorch's print of a model: "(1): Dropout(p=0.1)"
 _PATH = re.compile(r"\s/\w")
 _SPLIT_RESULT = re.compile(
     r"(?:train|val|valid|validation|eval|test|dev|avg|average|mean|total)"
@@ -59,5 +60,5 @@ def tells_of_best(line: str, items: Sequence[Item], start: int) -> bool:
 
 
 def is_settings(line: str, start: int) -> bool:
-    """Whether a line is the arguments of the program, printed as an object."""
-    return _SETTINGS.match(line, start) is not None
+    """Whether a line is the arguments of the program, or a part of its model, printed as an object."""
+    return (_SETTINGS.match(line, start) or _MODULE.match(line)) is not None

@@ -83,7 +83,12 @@ def _holds_metric(shape: Shape, line: str, kept: Sequence[Item], found: Collecti
     if shape.step_name.lower() in PLURAL_COUNTS and not (shape.total or within):
         paths = any(item.said and "/" in item.name and METRIC.search(item.name) for item in values)
         return paths or not RESULT_ROLES.isdisjoint(found)
-    return bool(found) or any((item.said and _measures(shape, item)) or _of_split(line, item) for item in values)
+    return bool(found) or any(
+        (item.said and _measures(shape, item))
+        or (item.apart and shape.validation and is_score(item.name))
+        or _of_split(line, item)
+        for item in values
+    )
 
 
 def _measures(shape: Shape, item: Item) -> bool:

@@ -148,6 +148,14 @@ class Shape:
         return self.counted and (alone or (name == "epochs" and not results and not self.step))
 
     @property
+    def of_batch_size(self) -> bool:
+        """Whether its count may be the size of a batch: "Batch=256 RAM: 6.3 MB", "lr 0.5, batch 64"."""
+        planned = self.epoch_name.lower() == "epochs"
+        alone = not ((self.epoch and not planned) or self.inner or self.total or self.validation or self.dictionary)
+        alone = alone and not any(roles.resolve(name).role in RESULT_ROLES for name in self.names)
+        return alone and self.step_name.rpartition(" ")[2].lower() in {"batch", "batches", "minibatch", "mb", "ba"}
+
+    @property
     def of_batches(self) -> bool:
         """Whether it states batches, of an epoch."""
         return self.step_name.lower() in {"batch", "minibatch"}

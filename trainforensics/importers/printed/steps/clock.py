@@ -12,6 +12,7 @@ _FINISHED = 0.95  # of the iterations of an epoch
 _NO_EPOCH = -1  # before the log has said one
 _FEW_ROWS = 3  # before the first step is stated
 _CARRIED = 4  # times over the end of an epoch: no count of an epoch's own rises so often by chance
+_STUCK = 3  # epochs at the only step that the log ever stated
 _JUDGED, _BATCHES = 3, 10  # rows, and batches between two of them, by which samples are told from iterations
 
 
@@ -97,6 +98,9 @@ class Clock:
     alone: bool = False  # the last evaluation counted its own batches
     _evaluated: int | None = None  # the training's step when an evaluation stated one last
     _noted: int | None = None  # the epoch in which the axis was found
+    freed: bool = False  # the axis turned out to be the epoch, behind rows of several
+    _moved: bool = False  # steps other than the first were stated
+    _stuck: set[int] = field(default_factory=set)  # the epochs at the first
     _row_step: int = 0
     _rows: int = 0
 
@@ -131,17 +135,16 @@ class Clock:
             self.epoch, self.out_of = epoch, total
         whole = is_global(name)
         if whole and epoch is None:
-            self.step = raw
-            return raw
+            return self._stand(raw)
         count = self._counts.setdefault(name, _Count())  # one that is called global may begin again, too
         under_way = _NO_EPOCH if self.epoch is None else self.epoch
         last, lost = count.last, count.lost_by(raw)
-        self.step = count.step(raw, (under_way, piece), 0 if whole else total or self._length)
+        step = self._stand(count.step(raw, (under_way, piece), 0 if whole else total or self._length))
         if lost and count.restarts:
             self.lost = f"{name} begins anew, at {raw} behind {last}, while the epochs go on to {under_way}"
         if count.offset and self.planned == total:
             self.planned = 0
-        return self.step
+        return step
 
     def before_epochs(self, steps: Sequence[int], name: str) -> None:
         """Steps that were declared under a name before the log said an epoch."""
@@ -165,7 +168,7 @@ class Clock:
             self.alone = step < before and (not first or 2 * step < before)
             if self.alone:
                 return self.step
-        self.step = max(step, self.step or 0)
+        self._stand(max(step, self.step or 0))
         return step
 
     def epoch_has(self, steps: int) -> None:
@@ -189,8 +192,7 @@ class Clock:
         self._note(Axis(f"epoch x {self._per_epoch} + iteration" if by_epoch else "iteration", "step"))
         if self._counts_samples(iteration) and self.axis is not None:
             self.axis = Axis(self.axis.name.replace("iteration", "sample"), "sample")
-        self.step = done * self._per_epoch + iteration
-        return self.step
+        return self._stand(done * self._per_epoch + iteration)
 
     @property
     def iterates(self) -> bool:
@@ -251,17 +253,30 @@ class Clock:
     def of_epoch(self, epoch: int) -> int:
         """The step of a record that states only its epoch: the step reached, else the epoch itself."""
         self.turned(epoch)
+        self._mind_stuck(epoch)
         if self.by_epoch:
             self._note(Axis("epoch", "epoch"))
             self.step = epoch
         return self.step or 0
 
+    def _mind_stuck(self, epoch: int) -> None:
+        """Epochs that go on while what was stated as a step never did are what the log counts."""
+        if self.by_epoch or self._moved:
+            return
+        self._stuck.add(epoch)
+        if len(self._stuck) == _STUCK:
+            self.axis, self.freed = None, True
+
+    def _stand(self, step: int) -> int:
+        self._moved |= self.step not in {None, step}
+        self.step = step
+        return step
+
     def barred(self, count: int, total: int) -> int:
         """The step of a record beside a progress bar."""
         self._note(Axis("progress bar", "step"))
         self.planned = max(total, count)
-        self.step = count
-        return count
+        return self._stand(count)
 
     def row(self) -> int:
         """The step of the next row of a log that says none."""
@@ -269,8 +284,7 @@ class Clock:
         self._note(Axis(f"row x {self.interval}" if self.interval > 1 else "row", "step" if unit == "step" else "row"))
         self._row_step += self.interval
         self._rows += 1
-        self.step = self._row_step
-        return self.step
+        return self._stand(self._row_step)
 
     def begun_anew(self) -> None:
         """Another training began in the same log."""

@@ -35,7 +35,7 @@ _PREFIXES = (
     _BARE_RANK,
     rf"\[\s*(?:{'|'.join(_IN_BRACKETS)})\s*\](?:<std(?:out|err)>)?:?",
     rf"{TIME} [\w.-]+ (?:kernel|(?!epoch|step|iter|batch)[\w./-]+\[\d+\]):(?=\s)",  # syslog: host and program
-    rf"{TIME}\s*(?:[|,-](?=\s))?",
+    rf"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? )?{TIME}\s*(?:[|,-](?=\s))?",
     r"\d\d/\d\d(?:/\d{4})? \d\d:\d\d:\d\d",
     r"\d{4}-\d\d-\d\d[-_]\d\d[-:]\d\d(?:[-:]\d\d)?:?(?=\s)",
     r"\d\d:\d\d:\d\d(?:[.,]\d+)?:(?=\s)",
@@ -45,6 +45,7 @@ _PREFIXES = (
     r"\d+\.\ds\t\d+\t",  # Kaggle's log of a notebook: seconds, and the number of the line
     r"\([\w./]+\.py:? \d+\):?",
     r"\([\w./]+:\d+\)",
+    r"[\w./-]+\.py\[line:\d+\](?=\s)",
     r"[\w./-]+\.(?:py|cc|cpp):\d+:?(?=\s)",
     r":?\s*[IWEF] [\w./]+:\d+\]",
     r"(?:\w+(?:\.\w+)+|\w+\$):\d+\s+-(?=\s)",  # log4j's class and line

@@ -10,7 +10,8 @@ _SYSLOG = rf"(?<!\w){MONTH} [ \d]\d \d{{2}}:\d{{2}}:\d{{2}}(?:\.\d+)?"
 _NO_YEAR = (
     r"(?:(?<![\d/])\d{2}/\d{2}(?:/\d{4}|/\d{2})?|(?<=\b[IWEF])\d{4}) \d{2}:\d{2}:\d{2}(?:[.,]\d+)?"  # or last; glog
 )
-TIME = rf"(?:{_ISO}|{_SYSLOG}|{_NO_YEAR})"
+_MAIL = rf"(?<![\w/:-])\d\d? {MONTH} \d{{4}} \d{{2}}:\d{{2}}:\d{{2}}(?:[.,]\d+)?"  # "03 Nov 2018 16:39:48"
+TIME = rf"(?:{_ISO}|{_SYSLOG}|{_NO_YEAR}|{_MAIL})"
 _DIGITS = r"\d+(?:,\d{3})*(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?"
 _NO_NUMBER = r"1\.#(?:[QS]NAN|IND|INF)0*|(?i:nan|inf(?:inity)?)(?:\((?:ind|snan)\))?"
 MISSING = r"(?:[Nn]one|null|NULL|undefined|N/?A|n/a)"

@@ -18,7 +18,8 @@ _STEPS = (
     ("updates", "update", "up."),
     ("kimg",),  # by which StyleGAN and its kin name their snapshots
     ("tick",),
-    ("batch", "ba", "batches", "minibatch", "mb", "batch_idx", "batch_index", "batch_id", "batch_num", "batch_no"),
+    ("batch", "ba", "batches", "minibatch", "mb", "batch_idx", "batch_index", "batch_id", "batch_num", "batch_no",
+     "epoch_step", "epoch_iter", "epoch_iteration", "epoch_batch"),
     ("timesteps", "timestep", "env_step", "env_steps", "timesteps_so_far", "timestepssofar", "totalenvinteracts",
      "totalenvsteps"),
     ("episode", "episodes"),

@@ -192,6 +192,8 @@ _FORMATS = tuple(
         # print(i, loss) and print(loss) of what is minimised
         ("grad_fn=", rf"\s*(\d+)[:,]? +tensor\(\[?({NUMBER})[^()]*\)\s*", r"iteration \1, loss: \2"),
         ("grad_fn=", rf"\s*tensor\(\[?({NUMBER})[^()]*\)\s*", r"loss: \1"),
+        # what a function of an evaluation gave, the loss first: "(tensor(2.5), <TrainState object at 0x7f>)"
+        (" object at 0x", rf"\s*\(tensor\(({NUMBER})[^()]*\), <[^<>]*>\)\s*", r"loss: \1"),
         (" tensor(", rf"\s*(\d+)[:,]? +tensor\(\[?({NUMBER})[^()]*\)\s*", r"\1 \2"),
         ("|Iter", r"(.*)\b(Train|Val|Test)\|Epoch(\d+)/\d+\|Iter(\d+)\(\d+/\d+\)\|(.*?)\|?\s*",  # NanoDet
          r"\1\2 epoch: \3, iter: \4, \5"),
