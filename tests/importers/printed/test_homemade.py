@@ -502,6 +502,69 @@ LOGS: dict[str, tuple[str, Series]] = {
         "".join(f"Epoch {i}/5, Loss Treino: 2.{i}, Loss Teste: 2.5\n" for i in (1, 2)),
         {"Loss train": [(1, 2.1), (2, 2.2)], "Loss test": [(1, 2.5), (2, 2.5)]},
     ),
+    "what was measured before the parts of the data": (
+        "".join(f"Epoch {i} Loss: train=2.{i}, val=3.{i} | Acc: train=0.{i}, val=0.2{i}\n" for i in (1, 2)),
+        {"train Loss": [(1, 2.1), (2, 2.2)], "val Loss": [(1, 3.1), (2, 3.2)], "train Acc": [(1, 0.1), (2, 0.2)],
+         "val Acc": [(1, 0.21), (2, 0.22)]},
+    ),
+    "losses by their letters, and the phase": (
+        "".join(f"Ep {i}/10 | L=2.{i} | VL=3.{i} | 1m 3{i}s\n" for i in (1, 2))
+        + "".join(f"epoch {i} phase {p} loss {v}.{i}\n" for i in (1, 2) for p, v in (("train", 4), ("val", 5))),
+        {"L": [(1, 2.1), (2, 2.2)], "val loss": [(1, 3.1), (2, 3.2), (1, 5.1), (2, 5.2)],
+         "train loss": [(1, 4.1), (2, 4.2)]},
+    ),
+    "commas before decimals": (
+        "".join(f"Epoche {i}: Verlust=2,{i}500 Val-Verlust=3,{i}00 Zeit=3,2s\n" for i in (1, 2)),
+        {"loss": [(1, 2.15), (2, 2.25)], "Val-loss": [(1, 3.1), (2, 3.2)], "time": [(1, 3.2), (2, 3.2)]},
+    ),
+    "French": (
+        "".join(f"Époque {i}/8 - perte d'entraînement : 2.{i} - perte de validation : 3.{i}\n" for i in (1, 2)),
+        {"train loss": [(1, 2.1), (2, 2.2)], "loss de validation": [(1, 3.1), (2, 3.2)]},
+    ),
+    "results of an evaluation without marks": (
+        "".join(
+            f"Epoch {i}/8: 100%|##| 50/50 [00:05<00:00,  9.50it/s, loss=2.{i}]\n"
+            f"Validation: 100%|##| 10/10 [00:01<00:00,  9.5it/s]\nval loss 3.{i}, val acc 0.4{i}\n"
+            for i in (1, 2)
+        ),
+        {"loss": [(50, 2.1), (100, 2.2)], "val loss": [(50, 3.1), (100, 3.2)], "val acc": [(50, 0.41), (100, 0.42)]},
+    ),
+    "a count and a colon before several results": (
+        "".join(f"{i}0: train_loss 2.{i}, valid_loss 3.{i} (1.{i}s)\n" for i in (1, 2)),
+        {"train_loss": [(10, 2.1), (20, 2.2)], "valid_loss": [(10, 3.1), (20, 3.2)]},
+    ),
+    "decibels": (
+        "".join(f"<epoch:  {i}, lr:1.0e-04> loss: 2.{i}e-01\n<epoch:  {i}, Average PSNR : 2{i}.5dB\n" for i in (1, 2)),
+        {"loss": [(1, 0.21), (2, 0.22)], "Average PSNR": [(1, 21.5), (2, 22.5)]},
+    ),
+    "ordinal numbers of steps": (
+        "".join(f"current step: {i}th step\nbatch loss:2.{i}\n" for i in (4, 5, 6)),
+        {"batch loss": [(4, 2.4), (5, 2.5), (6, 2.6)]},
+    ),
+    "an evaluation that names its step alone": (
+        "".join(
+            f"iter {i}00 | loss 2.{i} | lr 1e-3\n  eval {i}00: train 3.{i} | val 4.{i} | 5.{i} bpc\n" for i in (1, 2)
+        ),
+        {"train": [(100, 3.1), (200, 3.2)], "val": [(100, 4.1), (200, 4.2)], "val/bpc": [(100, 5.1), (200, 5.2)]},
+    ),
+    "how long an epoch took, called its cost": (
+        "".join(f"Epoch {i} Train, reg:0.{i}, mae:84.{i}, Cost: 71{i}.7 sec \n" for i in (1, 2)),
+        {"mae": [(1, 84.1), (2, 84.2)], "Cost time": [(1, 711.7), (2, 712.7)]},
+    ),
+    "scores under an evaluation's heading beside what counts": (
+        "".join(
+            f"[INFO] step={i}0, skipped=0, lr=[0.5]\n***** Evaluating perplexity, Epoch 1/2 *****\n"
+            f"'step':{i}0, 'ppl': 61.{i}, 'seq_len': 256\n"
+            f"[INFO] 0/{i}0, RunningAvgSamplesPerSec=16.{i}, CurrSamplesPerSec=15.{i}\n"
+            for i in (1, 2)
+        ),
+        {"val/ppl": [(10, 61.1), (20, 61.2)], "CurrSamplesPerSec": [(10, 15.1), (20, 15.2)]},
+    ),
+    "a dictionary of arguments": (
+        "{'lr': 0.5, 'epochs': 3, 'seed': 42, 'lora_r': 16, 'padding': None}\n"
+        + "".join(f"{{'loss': 2.{i}, 'epoch': {i}}}\n" for i in (1, 2)),
+        {"loss": [(1, 2.1), (2, 2.2)]},
+    ),
 }  # fmt: skip
 
 

@@ -273,6 +273,8 @@ class Reader:
             return None
         if self._section.training and learned.only_scores and not says_validation(line):
             learned.validation = False
+        if self._section.evaluating and learned.counted and learned.tells_scores:
+            learned.be_evaluation()
         self._listing.end()
         self._unread.forget_idle()
         self._known.add(self._learner.mind_others(learned, line, number, header))

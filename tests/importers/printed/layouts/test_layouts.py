@@ -214,6 +214,14 @@ def test_a_remark_behind_a_row_is_no_cell_of_it(remark: str, bar: str, tmp_path:
     assert series["Loss"].value.tolist() == [8.5, 7.5, 6.5, 5.5]
 
 
+def test_a_table_of_unicode_bars_with_stars(tmp_path: Path) -> None:
+    text = "\u2503 Epoch \u2503 Train Loss \u2503 Val Loss \u2503\n" + "".join(
+        f"\u2502 {i}     \u2502 2.{i}     \u2502 3.{i} \u2605 \u2502\n" for i in (1, 2)
+    )
+    series = read_text(tmp_path, text).series
+    assert series["Val Loss"].value.tolist() == [3.1, 3.2]
+
+
 def test_a_word_in_a_row_says_what_data_it_is_of(tmp_path: Path) -> None:
     text = "| epoch | phase | loss | acc |\n|---|---|---|---|\n" + "".join(
         f"| {i} | train | {9 - i}.5 | 0.5 |\n| {i} | val | {9 - i}.75 | 0.25 |\n" for i in (1, 2)

@@ -16,6 +16,8 @@ def as_evaluation(line: str, section: Section, known: Known, progress: Progress)
 
     What the training prints too ends the evaluation, unless it has headings of its own; its bar that goes on does.
     """
+    if "SamplesPerSec=" in line:
+        return line  # DeepSpeed's engine tells of the training
     at = line.find("%|")
     if at >= 0 and (bar := find_bar(line, at)) is not None and progress.goes_on(bar):
         section.evaluating = False

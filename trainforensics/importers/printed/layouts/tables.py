@@ -18,7 +18,7 @@ _PAIRED_RULER = re.compile(r"(?<!-)-{3,}+\s{2,}+-{3,}+\s*$")  # of two columns w
 _PAIR = re.compile(rf"([A-Za-z]\S*(?: \S+)*)\s{{2,}}({NUMBER})\s*$")
 _HEADING = re.compile(r"\|\s+([\w-]+/)\s*\|\s*\|$")  # "| rollout/            |          |"
 _RULER = re.compile(r"[\s|+:=-]*-{2}[\s|+:=-]*$|[\s\u2500-\u257f]+$")
-_BOX = str.maketrans(dict.fromkeys("│┃║", "|"))
+_BOX = str.maketrans(dict.fromkeys("│┃║┆┊", "|"))
 _LIST = rf"\[{NUMBER}(?:,\s*{NUMBER})*\]"
 _NUMERIC = re.compile(
     rf"(?:{NUMBER}|{_LIST}|\[\]|\d+\s*/\s*\d+|\d+:\d\d(?::\d\d)?|(?:\d+h)?\d+m\d+s|-+|None|N/A)(?:%|[kKMGT]i?B?|s|m|ms)?:?$"
@@ -213,7 +213,7 @@ class Tables:
         """A row in other words, without what is remarked behind it; empty if it is none."""
         if said := _told(self._header, cells):
             return said
-        row = _REMARK.sub("", line.rstrip()) if len(line) <= _LONGEST_ROW else line
+        row = _REMARK.sub("", line.strip().strip("|").rstrip()) if len(line) <= _LONGEST_ROW else line
         return _told(self._header, _cells(row, len(self._header))) or _told_beside_word(self._header, cells)
 
     def _goes_on(self, cells: Sequence[str], barred: bool) -> bool:

@@ -27,6 +27,9 @@ _OPENED = frozenset({"[", "(", "[ (", "[("})
 RANK_OF_SEVERAL = "rank of"  # "(0/4)": a rank if the same step comes from several
 _RATE = re.compile(r"0?\.\d+(?:e-\d+)?|\d(?:\.\d+)?e-\d+")
 _SPLIT_BEHIND = re.compile(r"(.+)[ /](\w+)")
+_LABEL = re.compile(r"([A-Za-z][\w@-]*)\s?:\s+[\[({]?$")
+_TIMED = re.compile(r"\s?(?:[mµn]?s|secs?|seconds?|minutes?|mins|hours?|h)\b(?!\s*[:=])")
+_PHASE = re.compile(r"(?:phase|split|mode|stage) (?=(\w+)(?: |$))", re.IGNORECASE)
 _SPLIT_LEAD = re.compile(r"(\w+) (?=\S*/)")  # "Train loss/train/total"
 _TAGGED = re.compile(r"\w+[_\d]\w*")
 # Of weights made from those that were trained: "diagnostic pre-quantization post-ema val_loss:2.3".
@@ -55,7 +58,9 @@ def name_items(line: str, items: Sequence[Item], start: int, header: str, *, tru
     _name_counts(line, items, start, header)
     _share_lead(items)
     _name_total(line, items)
-    _part_splits(items)
+    _name_short(items)
+    _name_times(line, items)
+    _part_splits(line, items)
     _carry_splits(items)
     _part_evaluations(items)
     _leave_best(items)
@@ -183,6 +188,10 @@ def _is_result(name: str) -> bool:
     return roles.resolve(name).role in RESULT_ROLES or "loss" in name.lower().split()
 
 
+def _is_measured(name: str) -> bool:
+    return _is_result(name) or is_score(name)
+
+
 def _share_lead(items: Sequence[Item]) -> None:
     """A word before the first name belongs to all of them: "final_int8_roundtrip val_loss:2.2 val_bpb:1.3"."""
     lead, _, name = items[0].name.rpartition(" ")
@@ -203,11 +212,28 @@ def _name_total(line: str, items: Sequence[Item]) -> None:
         totals[0].name = "total loss"
 
 
-def _part_splits(items: Sequence[Item]) -> None:
+def _name_short(items: Sequence[Item]) -> None:
+    """Beside each other "L" or "TL" and "VL" are the losses."""
+    names = {item.name.lower() for item in items}
+    if "vl" in names and not names.isdisjoint({"l", "tl", "loss"}):
+        for item in items:
+            item.name = {"vl": "val loss", "tl": "train loss"}.get(item.name.lower(), item.name)
+
+
+def _name_times(line: str, items: Sequence[Item]) -> None:
+    """What is called a cost and has a unit of time is how long something took: "Cost: 715.7 sec"."""
+    for item in items:
+        if item.name.lower().endswith("cost") and _TIMED.match(line, item.end):
+            item.name = f"{item.name} time"
+
+
+def _part_splits(line: str, items: Sequence[Item]) -> None:
     """Tell numbers of held-out data from others of the same line; a split before a path says nothing new."""
-    _name_by_split(items)
+    _name_by_split(line, items)
     names = [item.name for item in items]
     for item in items:
+        if (found := _PHASE.match(item.name)) and found[1].lower() in SPLITS:
+            item.name = item.name[found.end() :]
         found = _SPLIT_LEAD.match(item.name)
         if found and found[1].lower() in SPLITS:
             item.held_out |= SPLITS[found[1].lower()]
@@ -217,10 +243,15 @@ def _part_splits(items: Sequence[Item]) -> None:
             item.name = f"val/{item.name}"
 
 
-def _name_by_split(items: Sequence[Item]) -> None:
-    """What a split measured is said of the one before it: "loss train: 0.5  eval: 0.75"."""
+def _name_by_split(line: str, items: Sequence[Item]) -> None:
+    """What a split measured is said of the one before it, "loss train: 0.5  eval: 0.75", or before both, "loss:
+    train=0.5, eval=0.75".
+    """
     measured = ""
     for item in items:
+        label = _LABEL.search(line, 0, item.name_start) if item.said and item.name.lower() in SPLITS else None
+        if label is not None and _is_measured(label[1]):
+            measured = label[1]
         if (found := _SPLIT_BEHIND.fullmatch(item.name)) and found[2].lower() in SPLITS:
             measured = found[1]
         elif measured and item.name.lower() in SPLITS:

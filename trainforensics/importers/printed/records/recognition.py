@@ -32,6 +32,14 @@ _HELD_OUT_RESULT = re.compile(r"(?:val|valid|validation|eval|evaluation|test|dev
 _SHORT_SPLITS = ("tr", "trn", "va", "vl", "te", "tst")
 _WEIGHED = frozenset({"step_time", "dataloader_time", "comm_time", "tokens_per_sec", "gpu_memory", "host_memory"})
 _NEVER_ALONE = frozenset({"s", "batch", "batches", "ba", "mb", "minibatch", *PLURAL_COUNTS})
+# Names of settings that no trainer logs as it goes on.
+_ARGUMENTS = frozenset({
+    "seed", "warmup_ratio", "warmup_steps", "logging_steps", "save_total_limit", "model_max_length", "max_grad_norm",
+    "lora_r", "lora_alpha", "lora_dropout", "num_workers", "num_epochs", "max_epochs", "hidden_dim", "num_layers",
+    "n_layer", "n_head", "n_embd", "vocab_size", "per_device_train_batch_size", "gradient_accumulation_steps",
+    "num_train_epochs", "patience", "block_size",
+})  # fmt: skip
+_SEVERAL_ARGUMENTS = 2
 _TAIL, _MOST_ITEMS = 12, 24  # of a record that does not say its step
 
 
@@ -41,9 +49,7 @@ def is_record(
     """Whether what was found is a record: it says where the run stands or is a dictionary, and holds a known metric."""
     found = {roles.resolve(name).role for name in shape.names} - {None}
     if shape.dictionary:
-        scores = (shape.counted or counted) and any(map(is_score, shape.names))
-        shape.validation |= scores and RESULT_ROLES.isdisjoint(found) and not any(map(TRAIN.search, shape.names))
-        return scores or not RESULT_ROLES.isdisjoint(found)
+        return _is_printed_record(shape, found, counted)
     kept = [item for item in items if not item.skipped] or [items[0]]
     lead = set(re.findall(r"\w+", _TIMES.sub("", line[span[0] : items[0].name_start]).lower()))
     tail = words_of(line[items[-1].end : span[1]])
@@ -65,12 +71,20 @@ def is_record(
     if starred and any(map(is_score, shape.names)):
         shape.validation = True
         return True
-    result = counted and len(kept) == 1 and not tail and _HELD_OUT_RESULT.fullmatch(first.name)
+    result = counted and not tail and all(item.apart and _HELD_OUT_RESULT.fullmatch(item.name) for item in kept)
     if not (first.said or first.held_out or starred or result or _IDENTIFIER.fullmatch(first.name)):
         return False
     folder, slash, _ = first.name.partition("/")
     shape.validation |= bool(slash) and any(SPLITS.get(word) for word in folder.lower().split())
     return _tells_enough(shape, line, kept, found, under_header, counted)
+
+
+def _is_printed_record(shape: Shape, found: Collection[str | None], counted: bool) -> bool:
+    """Whether a printed dictionary is a record: it holds a result, and is not that of the program's arguments."""
+    scores = (shape.counted or counted) and any(map(is_score, shape.names))
+    shape.validation |= scores and RESULT_ROLES.isdisjoint(found) and not any(map(TRAIN.search, shape.names))
+    result = scores or not RESULT_ROLES.isdisjoint(found)
+    return result and len(shape.names & _ARGUMENTS) < _SEVERAL_ARGUMENTS
 
 
 def _holds_metric(shape: Shape, line: str, kept: Sequence[Item], found: Collection[str | None]) -> bool:

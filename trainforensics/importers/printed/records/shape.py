@@ -77,6 +77,10 @@ class Shape:
         counts = (self.step, self.epoch, self.inner)
         return found if found and all(found[group][-1:].isdigit() for group in counts if group) else None
 
+    def be_evaluation(self) -> None:
+        """Take it as one of held-out data."""
+        self.validation, self.held_out, self.training, self.plain = True, True, False, False
+
     def part_share(self) -> None:
         """Take "0/1900" as epoch and step, not as a step out of so many."""
         self.epoch = self.step or self.inner
@@ -133,6 +137,12 @@ class Shape:
     def only_scores(self) -> bool:
         """Whether all that it holds are metrics, none of which is said to be of the training."""
         return all(is_score(name) and not TRAIN.search(name) for name in self.names)
+
+    @property
+    def tells_scores(self) -> bool:
+        """Whether metrics are among what it holds, and nothing that is said to be of the training."""
+        trained = any(TRAIN.search(name) for name in self.names) or self.losses
+        return not (self.validation or trained) and any(map(is_score, self.names))
 
     @property
     def only_rate(self) -> bool:

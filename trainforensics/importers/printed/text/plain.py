@@ -16,6 +16,9 @@ _NUMBER_OF = re.compile(  # "Epoch no. = 3", "iteration number: 5"
     r"\b(epoch|iteration|iter|step|episode|batch|update) (?:no\.?|num(?:ber)?\.?|nr\.?)(?=\s?[:=]?\s?\d)", re.IGNORECASE
 )
 _DASHED = re.compile(r"(?<=, )([A-Za-z]\w*) - (?=\d)")  # "1.50it/s, dice_loss - 0.5, iou_score - 0.5]"
+_ORDINAL = re.compile(
+    r"(?<=\d)(?:st|nd|rd|th)(?= (?:step|epoch|iter|batch|round|episode))", re.IGNORECASE
+)  # "5th step"
 _R_PRINT = re.compile(r'^\[1\] "(.*)"$', re.MULTILINE)
 _ROUND = re.compile(r"^\[(\d+)\]:(?=\s+\w+'s \w+:)", re.MULTILINE)  # LightGBM: "[5]:  valid's l2:0.5"
 _DOTTED = re.compile(r"\b(epoch|step)\.{2,} (?=\(?\d)", re.IGNORECASE)  # "Epoch... (3/20 | Loss: 0.5)"
@@ -23,6 +26,17 @@ _BOTH = re.compile(r"\bepoch/(iter(?:ation)?|step|batch): (\d+)/(\d+)")  # "epoc
 _UNDRAWN = re.compile(r"(?<=\d%) +(?=\d+/\d+ \[\d+:\d\d)")  # a bar of which only its numbers are shown
 _GLUED_RANK = re.compile(r"(?<=[^\n\r])(?=\[rank\d+\]:)")
 _DEVICE = re.compile(r", device='\w+(?::\d+)?'(?=[,)])")  # "tensor(2.5, device='cuda:0')"
+# What must stand in the text for an expression to be tried, the expression, and the text instead.
+_SAID_OTHERWISE = (
+    ("% ", _UNDRAWN, "|| "),
+    ("th ", _ORDINAL, ""),
+    ('[1] "', _R_PRINT, r"\1"),
+    ("'s ", _ROUND, r"[\1] "),
+    (".. ", _DOTTED, r"\1 "),
+    ("epoch/", _BOTH, r"epoch \2, \1 \3"),
+    (", device='", _DEVICE, ""),
+    (" #", _NUMBERED, r"\1  \2"),
+)
 _MESSAGE_KEYS = ('"log":', '"message":', '"msg":')
 _MESSAGE = re.compile(r'^\{(?:[^{}]*,\s*)?"(?:log|message|msg)"\s*:\s*"((?:[^"\\]|\\.)+)"[^{}]*\}[ \r]*$', re.MULTILINE)
 _WRAPPED_TIME = re.compile(r'"(?:time|timestamp|asctime|@timestamp)"\s*:\s*"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[^"]*)"')
@@ -46,22 +60,11 @@ def plain(text: str) -> str:
         text = text.replace(" \u2014 ", " - ")
     if " \u2192 " in text:
         text = text.replace(" \u2192 ", " -> ")
-    if "% " in text:
-        text = _UNDRAWN.sub("|| ", text)
     if "it/s, " in text and " - " in text:
         text = _DASHED.sub(r"\1=", text)
-    if '[1] "' in text:
-        text = _R_PRINT.sub(r"\1", text)
-    if "'s " in text:
-        text = _ROUND.sub(r"[\1] ", text)
-    if ".. " in text:
-        text = _DOTTED.sub(r"\1 ", text)
-    if "epoch/" in text:
-        text = _BOTH.sub(r"epoch \2, \1 \3", text)
-    if ", device='" in text:
-        text = _DEVICE.sub("", text)
-    if " #" in text:
-        text = _NUMBERED.sub(r"\1  \2", text)
+    for mark, pattern, said in _SAID_OTHERWISE:
+        if mark in text:
+            text = pattern.sub(said, text)
     if " # " in text or any(word in text for word in ("ter-", "poch-", "tep-", "sode-")):
         text = _LED_BY.sub(r"\1 \2", text)
     if any(word in text for word in (" no", " No", " num", " Num", " nr", " NO", " NUM")):

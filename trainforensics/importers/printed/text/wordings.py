@@ -29,6 +29,7 @@ _WORDS = {
     "grad_norm": "梯度范数 梯度範數 勾配ノルム",
     "perplexity": "困惑度",
     "reward": "奖励 回报 報酬 보상",
+    "success_rate": "成功率 성공률",
     "time": "耗时 用时 时间 時間 시간",
     "best ": "最佳 最好 最优",
     "improved ": "提升",
@@ -42,7 +43,7 @@ _WHOLE_WORDS = {
     " iterasyon iterasi итерация итерации ітерація",
     "batch": "lote батч",
     "train": "entrenamiento treinamento treino entraînement entrainement apprentissage addestramento trening treningowa"
-    " antrenare antrenament träning treening trénování eğitim pelatihan обучение обучения обучающая навчання",
+    " antrenare antrenament träning treening trénování eğitim pelatihan обучение обучения обучении обучающая навчання",
     "val": "validación validacion validação validacao validierung validazione walidacja walidacyjna validare"
     " validering validatie validace validointi validasi doğrulama dogrulama валидация валидации валідація",
     "test": "prueba teste тест",
@@ -80,8 +81,8 @@ _FOREIGN = re.compile(
 )
 # "loss of the training" as it stands once its words are English: "loss de train", "accuracy em val".
 _OF_SPLIT = re.compile(
-    r"\b(loss|accuracy|error) (?:d[aeiou]|del|della|des|na|no|em|en|în|van|of|på|la|al)(?: la| el| de)?"
-    r" (train|val|test)\b"
+    r"\b(loss|accuracy|error) (?:d'|(?:d[aeiou]|del|della|des|na|no|em|en|în|van|of|på|la|al|на)(?: la| el| de)? )"
+    r"(train|val|test)\b"
 )
 _ORDINAL = re.compile(r"第\s*(\d+(?:\s*/\s*\d+)?)\s*(?:个\s*)?(轮|輪|回合|步|次迭代|批)")  # "第 3 轮"
 _COUNTS = {"轮": "epoch", "輪": "epoch", "回合": "episode", "步": "step", "次迭代": "iteration", "批": "batch"}
@@ -126,7 +127,7 @@ _FORMATS = tuple(
          r"iteration \1, loss=\2, smoothed_loss=\3, \4"),
         (" ends with loss ", rf"\s*(Training|Validation|Test) batch (\d+) ends with loss ({NUMBER})\.",  # KotlinDL
          r"\1 batch: \2, loss: \3"),
-        ("SamplesPerSec=", r"(.*?\])\s*\d+/\d+, (SamplesPerSec=.*)", r"\1 \2"),  # DeepSpeed's engine of its pace
+        ("SamplesPerSec=", r"(.*?\])\s*\d+/\d+, (\w*SamplesPerSec=.*)", r"\1 \2"),  # DeepSpeed's engine of its pace
         # of DeepSpeed's examples, whose engine counts its updates as steps
         (" with Perplexity: ", rf"\s*Step at (\d+) with Perplexity: ({NUMBER})", r"iteration \1, val/perplexity: \2"),
         (" with Perplexity: ", rf"\s*Epoch at (\d+) with Perplexity: ({NUMBER})", r"epoch \1, val/perplexity: \2"),
@@ -180,8 +181,12 @@ _FORMATS = tuple(
          r"\1\3_\2: \4"),
         ("#", r"#(\d+)(?=[\s:|])(.*=.*)", r"iteration \1 \2"),
         # a count alone before a result: "0 train 10.9" of build-nanogpt, "100: loss 2.5 lr 1e-3", "0/ 200000: 3.5"
-        (" ", rf"{_STAMP}\s*(\d+):?\s+({_RESULT})\s+({NUMBER})((?:\s+[A-Za-z][\w/]*[ =:]+{NUMBER}\w*)*)\s*",
+        (" ", rf"{_STAMP}\s*(\d+):?\s+({_RESULT})\s+({NUMBER})((?:,?\s+[A-Za-z][\w/]*[ =:]+{NUMBER}\w*)*)"
+         r"(?: \([\d.]+s\))?\s*",
          r"iteration \1, \2=\3,\4"),
+        ("eval ", rf"\s*eval (\d+): (train {NUMBER}(?: +\||,) +val {NUMBER})", r"iteration \1, \2"),
+        ("eval ", rf"\s*eval (\d+): (train {NUMBER}(?: +\||,) +val {NUMBER}) +\| +({NUMBER}) (bp[bc])",
+         r"iteration \1, \2, val/\4=\3"),
         ("/", rf"\s*(\d+)/ +(\d+): ((?=\S*\.){NUMBER})\s*", r"iteration \1/\2, loss: \3"),  # makemore
         (":", rf"\s*((?i:episode) \d+) ?: ((?=\S*\.){NUMBER})\s*", r"\1, reward: \2"),
         # a pair of the training's and the evaluation's: "loss (train/val): 0.5/0.75", "train/val loss = 0.5 / 0.75"
@@ -254,6 +259,10 @@ _TIMER = re.compile(r"([A-Za-z][\w -]*): ")
 _SET_ANEW = re.compile(
     rf"(.*?)\b([A-Za-z](?:[\w ]*\w)?)\s*[:=]?\s+(?:from )?{NUMBER} *(?:[-=]+>|→) *({NUMBER})[.;]?\s*"
 )
+# Numbers as most of Europe writes them: "Verlust=2,3000 Zeit=3,2s".
+_DECIMAL_COMMA = re.compile(r"(?<=[=: ])(-?\d+),(\d+)(?=%|[a-z]*(?:$|[\s;|)]))")
+_UNLIKE_THOUSANDS = re.compile(r"[=:]\s*-?\d+,(?!\d{3}(?!\d))\d+(?=%|[a-z]*(?:$|[\s;|)]))")
+_DECIMAL_POINT = re.compile(r"\d\.\d")
 _ARE_SET = frozenset({"learning_rate", "loss_scale", "batch_size", "weight_decay", "momentum", "loss_weight"})
 _LONGEST = 4_000
 
@@ -264,6 +273,8 @@ def other_words(line: str) -> str:
         return line
     if not line.isascii() or _LATIN.search(line) is not None:
         line = in_english(line)
+    if len(_DECIMAL_COMMA.findall(line)) > 1 and _UNLIKE_THOUSANDS.search(line) and not _DECIMAL_POINT.search(line):
+        line = _DECIMAL_COMMA.sub(r"\1.\2", line)
     for mark, pattern, said in _FORMATS:
         if mark in line and (found := pattern.fullmatch(line)) is not None:
             return found.expand(said)
