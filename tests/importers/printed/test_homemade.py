@@ -560,6 +560,14 @@ LOGS: dict[str, tuple[str, Series]] = {
         ),
         {"val/ppl": [(10, 61.1), (20, 61.2)], "CurrSamplesPerSec": [(10, 15.1), (20, 15.2)]},
     ),
+    "what a name is called with, and a unit apart from its number": (
+        "".join(
+            f"step:{i} - train/loss:1.{i} - train/lr(1e-3):0.{i} mem: 58.34 GB grad_norm: 1.{i}\n"
+            f"INFO: mAP(0.50, 11point) = 18.{i}%\n"
+            for i in (1, 2)
+        ),
+        {"train/lr": [(1, 0.1), (2, 0.2)], "grad_norm": [(1, 1.1), (2, 1.2)], "mAP": [(1, 18.1), (2, 18.2)]},
+    ),
     "a dictionary of arguments": (
         "{'lr': 0.5, 'epochs': 3, 'seed': 42, 'lora_r': 16, 'padding': None}\n"
         + "".join(f"{{'loss': 2.{i}, 'epoch': {i}}}\n" for i in (1, 2)),

@@ -38,10 +38,15 @@ _COUNTED_BEFORE = re.compile(
 )
 _LONGEST_NAME = 72
 _ATTACHED_UNIT = re.compile(r"[A-Za-zµ%/]+(?=[\s,|;)\]}]|$)(?!=)")
+# "max_memory: 58.34 GB grad_norm: 1.5": the unit of the number before, behind a blank
+_UNIT_APART = re.compile(r"\s(?:[KMGT]i?B|bytes)(?=\s+[A-Za-z_][\w/]*$)")
+_IN_CALL = re.compile(r"(?<=\w)\((?:[^()]*,[^()]*|1e-?\d+)\)$")  # "mAP(0.50, 11point) = 18.62%", "lr(1e-3): 0.5"
 _RATE_BEHIND = re.compile(r"\s*[A-Za-z]+/s(?:ec(?:ond)?)?\b")  # "loss = 4.90 (9194.0 examples/sec; 0.014 sec/batch)"
 _RATE_BETWEEN = re.compile(r"\s?\w+/s(?:ec)?\s+")  # "12.5 samples/sec 250.5 tokens/sec": each behind its number
 _UNIT_BEHIND = re.compile(r"%?\s*([A-Za-z][\w/%]*(?: [A-Za-z/][\w/]*){0,2})(?=\s*(?:[|,;\t]|$))")
-_IN_NAME, _NAME_CLOSES = re.compile(r"\w \([A-Za-z][A-Za-z ]*$"), re.compile(r"\)\s?[:=]")  # "reward (last 10): 2.5"
+# "reward (last 10): 2.5", "lr(1e-3): 0.5", "mAP(0.50, 11point) = 0.5"
+_IN_NAME = re.compile(r"\w \([A-Za-z][A-Za-z ]*$|(?<!step)(?<!iter)(?<!epoch)(?<!batch)(?<=\w)\($", re.IGNORECASE)
+_NAME_CLOSES = re.compile(r"(?:,[^():=]*)?\)\s?[:=]")
 _NORM = re.compile(r"(?:(?<=\s)|^)\|{1,2}\w+\|{1,2}$")  # "|g|=0.5"
 _OTHER_UNIT = re.compile(r"\s?(?:nats?|bits?)(?:/\w+)?\s?=\s?")  # "0.5 nats = 0.72 bits"
 _IN_LIST = re.compile(r"[\s,()\[]*$")
@@ -195,7 +200,8 @@ def _name_item(item: Item, gap: str, at: int, *, first: bool) -> None:
     stripped = gap.rstrip(_RIGHT)
     mark = gap[len(stripped) :]
     item.said = ":" in mark or "=" in mark
-    unit = None if first else _ATTACHED_UNIT.match(stripped)
+    unit = None if first else _ATTACHED_UNIT.match(stripped) or _UNIT_APART.match(stripped)
+    stripped = _IN_CALL.sub("", stripped)
     begin = unit.end() if unit else 0
     item.apart = first
     for separator in _SEPARATOR.finditer(stripped, begin):

@@ -221,9 +221,9 @@ def _name_short(items: Sequence[Item]) -> None:
 
 
 def _name_times(line: str, items: Sequence[Item]) -> None:
-    """What is called a cost and has a unit of time is how long something took: "Cost: 715.7 sec"."""
+    """A cost with a unit of time is how long something took: "Cost: 715.7 sec"."""
     for item in items:
-        if item.name.lower().endswith("cost") and _TIMED.match(line, item.end):
+        if _TIMED.match(line, item.end) and roles.resolve(item.name).role == "train_loss":
             item.name = f"{item.name} time"
 
 

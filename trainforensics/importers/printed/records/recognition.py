@@ -134,6 +134,8 @@ def is_count_and_values(shape: Shape, line: str, items: Sequence[Item], start: i
     kept = [item for item in items if not item.skipped]
     values = [item for item in kept if item.kind == "value"]
     said = all(item.said for item in values)
+    if not kept:
+        return False
     if shape.dictionary or NAME_AND_NUMBER.match(line, start):
         return any(METRIC.search(item.name) and not line[item.start : item.end].isdigit() for item in values)
     leads = kept[0].kind in {"step", "epoch"} or (kept[0].kind == "inner" and said)
