@@ -184,9 +184,9 @@ _FORMATS = tuple(
         (" ", rf"{_STAMP}\s*(\d+):?\s+({_RESULT})\s+({NUMBER})((?:,?\s+[A-Za-z][\w/]*[ =:]+{NUMBER}\w*)*)"
          r"(?: \([\d.]+s\))?\s*",
          r"iteration \1, \2=\3,\4"),
-        ("eval ", rf"\s*eval (\d+): (train {NUMBER}(?: +\||,) +val {NUMBER})", r"iteration \1, \2"),
-        ("eval ", rf"\s*eval (\d+): (train {NUMBER}(?: +\||,) +val {NUMBER}) +\| +({NUMBER}) (bp[bc])",
-         r"iteration \1, \2, val/\4=\3"),
+        # a loss, as it is beside its bits: "eval 200: train 1.55 | val 1.53 | 2.21 bpc"
+        ("eval ", rf"\s*eval (\d+): train ({NUMBER})(?: +\||,) +val ({NUMBER}) +\| +({NUMBER}) (bp[bc])",
+         r"iteration \1, train_loss=\2, val_loss=\3, val/\5=\4"),
         ("/", rf"\s*(\d+)/ +(\d+): ((?=\S*\.){NUMBER})\s*", r"iteration \1/\2, loss: \3"),  # makemore
         (":", rf"\s*((?i:episode) \d+) ?: ((?=\S*\.){NUMBER})\s*", r"\1, reward: \2"),
         # a pair of the training's and the evaluation's: "loss (train/val): 0.5/0.75", "train/val loss = 0.5 / 0.75"
