@@ -545,7 +545,8 @@ LOGS: dict[str, tuple[str, Series]] = {
         "".join(
             f"iter {i}00 | loss 2.{i} | lr 1e-3\n  eval {i}00: train 3.{i} | val 4.{i} | 5.{i} bpc\n" for i in (1, 2)
         ),
-        {"train_loss": [(100, 3.1), (200, 3.2)], "val_loss": [(100, 4.1), (200, 4.2)], "val/bpc": [(100, 5.1), (200, 5.2)]},
+        {"train_loss": [(100, 3.1), (200, 3.2)], "val_loss": [(100, 4.1), (200, 4.2)],
+         "val/bpc": [(100, 5.1), (200, 5.2)]},
     ),
     "how long an epoch took, called its cost": (
         "".join(f"Epoch {i} Train, reg:0.{i}, mae:84.{i}, Cost: 71{i}.7 sec \n" for i in (1, 2)),
