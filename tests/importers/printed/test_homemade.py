@@ -569,6 +569,30 @@ LOGS: dict[str, tuple[str, Series]] = {
         ),
         {"train/lr": [(1, 0.1), (2, 0.2)], "grad_norm": [(1, 1.1), (2, 1.2)], "mAP": [(1, 18.1), (2, 18.2)]},
     ),
+    "results of an older RLlib, without a heading": (
+        "".join(
+            f"custom_metrics: {{}}\ndate: 2019-01-31_21-54-0{i}\nepisode_reward_mean: {i}.5\n"
+            f"info:\n  default:\n    cur_lr: 0.5\n    kl: 0.{i}\n  grad_time_ms: 2256.5\ntraining_iteration: {i}\n\n"
+            for i in (1, 2)
+        ),
+        {"episode_reward_mean": [(1, 1.5), (2, 2.5)], "default/kl": [(1, 0.1), (2, 0.2)]},
+    ),
+    "accuracy on data of any kind, and a rate that was set": (
+        "".join(
+            f"Epoch {i}: loss: 2.{i}\nLearning rate annealed to: 0.{i}\n"
+            f"Accuracy of the network on the 36720 val EEG: 79.{i}%\n"
+            for i in (1, 2, 3)
+        ),
+        {"learning_rate": [(1, 0.1), (2, 0.2), (3, 0.3)], "val_Accuracy": [(1, 79.1), (2, 79.2), (3, 79.3)]},
+    ),
+    "scores of several kinds under a count": (
+        "".join(
+            f"--- Iteration {i}/100 ---\nTraining: 2 steps, 8 others\nTraining Acc: Trigger=1{i}.5%, Normal=56.1%\n"
+            f"Evaluation: ASR=0.{i}%, Clean=100.0%\n\n"
+            for i in (1, 2)
+        ),
+        {"Trigger": [(1, 11.5), (2, 12.5)], "val/ASR": [(1, 0.1), (2, 0.2)]},
+    ),
     "a dictionary of arguments": (
         "{'lr': 0.5, 'epochs': 3, 'seed': 42, 'lora_r': 16, 'padding': None}\n"
         + "".join(f"{{'loss': 2.{i}, 'epoch': {i}}}\n" for i in (1, 2)),

@@ -44,7 +44,8 @@ _KNOWN_HEADERS = {
 }  # fmt: skip
 # RLlib's results: a heading, and indented entries under it.
 _RESULT_OF = re.compile(r"Result for (\S+):$")
-_ENTRY = re.compile(r"( +)([\w/.-]+):(?: (.*))?$")
+_ENTRY = re.compile(r"( *)([\w/.-]+):(?: (.*))?$")
+_BARE_RESULT = "custom_metrics: {}"  # with which one of an older version begins, without a heading
 _WHOLE_NUMBER = re.compile(NUMBER)
 # pycocotools' summary, and what it is of
 _ANNOTATED = re.compile(r".*Evaluate annotation type \*(\w+)\*")
@@ -66,7 +67,8 @@ class Tables:
     `_pairs`: where the names of a table of two columns begin in the line. `_splits`: the parts of the data that the
     columns are of, in a table of one metric a line. `_classes`: the columns of a table of one class a line, of which
     the line of all counts. `_entries`: the names over an indented one, with their indentation, None outside a result.
-    `_trial`: whose results came first. `_annotated`: what an evaluation's averages are of;
+    `_headless`: it has no heading, and its entries are not indented. `_trial`: whose results came first.
+    `_annotated`: what an evaluation's averages are of;
     `_results_for`: what its table is of. `_harness`: the columns of an evaluation harness's table, `_task`: that of the
     row before.
     """
@@ -78,6 +80,7 @@ class Tables:
     _splits: list[str] = field(default_factory=list)
     _classes: list[str] = field(default_factory=list)
     _entries: list[tuple[int, str]] | None = None
+    _headless: bool = False
     _trial: str = ""
     _annotated: str = ""
     _results_for: str = ""
@@ -154,16 +157,21 @@ class Tables:
 
     def _of_result(self, line: str) -> str | None:
         """The result of RLlib that ends with a line; an empty text inside one."""
-        if self._entries is not None and (found := _ENTRY.match(line)) is not None:
+        headless = line.rstrip() == _BARE_RESULT
+        found = None if self._entries is None or headless else _ENTRY.match(line)
+        if found is not None and (found[1] or self._headless):
             self._enter(*found.groups())
             return ""
         begins = _RESULT_OF.match(line)
-        if begins is None and not self._entries:
+        if begins is None and not (self._entries or headless):
             return None
         row = self.end()
+        self._headless = headless
         if begins is not None:
             self._trial = self._trial or begins[1]
-            self._entries, self._heading = [], "" if begins[1] == self._trial else f"{begins[1]}/"
+            self._heading = "" if begins[1] == self._trial else f"{begins[1]}/"
+        if begins is not None or headless:
+            self._entries = []
         return row
 
     def _enter(self, indent: str, name: str, value: str | None) -> None:

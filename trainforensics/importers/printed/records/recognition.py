@@ -52,6 +52,7 @@ def is_record(
         return _is_printed_record(shape, found, counted)
     kept = [item for item in items if not item.skipped] or [items[0]]
     lead = set(re.findall(r"\w+", _TIMES.sub("", line[span[0] : items[0].name_start]).lower()))
+    lead = {word for word in lead if not (under_header and is_score(word))}  # "Training Acc: a=0.5, b=0.25"
     tail = words_of(line[items[-1].end : span[1]])
     if not shape.values:
         return shape.counted and not lead - _CLOCK and len(tail) <= 9

@@ -26,7 +26,7 @@ _MARKS = " \t|>*#+-"
 _HEADED = "val: "
 _DIGITS = re.compile(r"\d+")
 _GOES_ON = re.compile(r"\s*>{2,}\s+\w[\w /]*: [-+]?\d")  # ">>> loss_box: 0.5" under a row
-_LABELLED = re.compile(r"\s*[^\s\d:][^:]{0,60}:\s+[-+]?\d")
+_LABELLED = re.compile(r"\s*[^\s\d:][^:]{0,60}:\s+(?:[A-Za-z]\w*=)?[-+]?\d")
 _BOX_RULER = re.compile(r"\s*[-=]{10,}\s*$")
 
 

@@ -177,7 +177,7 @@ _FORMATS = tuple(
         (" of the ",
          r"(.*?)(?:[Tt]he )?(?:(?:[Aa]verage|[Mm]ean|[Tt]est|[Vv]alidation) )?(?i:(accuracy|error|loss)) of the"
          r" (?:network|model|net|classifier) on (?:the |all )?(?:\d+ )?(train|test|validation|val|eval)(?:ing)?"
-         rf" (?:images|samples|examples|data|set|dataset) *(?:is)?\s?[:=]?\s*({NUMBER})\s?%?\s*",
+         rf" (?:images|samples|examples|data|set|dataset|[A-Za-z]+(?=:)) *(?:is)?\s?[:=]?\s*({NUMBER})\s?%?\s*",
          r"\1\3_\2: \4"),
         ("#", r"#(\d+)(?=[\s:|])(.*=.*)", r"iteration \1 \2"),
         # a count alone before a result: "0 train 10.9" of build-nanogpt, "100: loss 2.5 lr 1e-3", "0/ 200000: 3.5"
@@ -208,6 +208,10 @@ _FORMATS = tuple(
         ("available: ",
          rf".*\b(?i:memory)\b.*?total: ?{NUMBER}\w*, available: ?({NUMBER})\w*, percent: ?({NUMBER})%?\s*",
          r"host_memory_available: \1, host_memory_percent: \2"),
+        ("earning rate ",
+         rf"(.*?)\b[Ll]earning rate (?:is |was )?(?:annealed|reduced|decreased|decayed|adjusted|updated|changed|set) to"
+         rf":?\s+({NUMBER})\.?\s*",
+         r"\1learning_rate: \2"),
         ("Score=", rf"\s*(Rank=\d+) Node=\S+ Score=({NUMBER})\s*", r"\1 relative_performance_score=\2"),  # NVRx
         (" nats", rf"\s*(?:[-=]*>)?\s*(train|val|valid|test|dev|eval):? ({NUMBER}) nats\b.*", r"\1 loss: \2"),
         (" [", rf"\s*(\d+): +(\[(?!{_COUNTED})[A-Za-z][\w ]*: .*)", r"iteration \1 \2"),
