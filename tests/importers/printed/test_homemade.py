@@ -593,6 +593,24 @@ LOGS: dict[str, tuple[str, Series]] = {
         ),
         {"Trigger": [(1, 11.5), (2, 12.5)], "val/ASR": [(1, 0.1), (2, 0.2)]},
     ),
+    "an epoch's letter and a colon, losses by their letters": (
+        "".join(f"E:{i} | T-Loss 2.{i} | V-Loss 3.{i} | V-Acc 0.4{i}\n" for i in (1, 2)),
+        {"train Loss": [(1, 2.1), (2, 2.2)], "val Loss": [(1, 3.1), (2, 3.2)], "val Acc": [(1, 0.41), (2, 0.42)]},
+    ),
+    "an average that is cut short": (
+        "".join(f"Epoch {i} - avg train loss per batch: 2.{i}, avg. validation loss: 3.{i}\n" for i in (1, 2)),
+        {"avg train loss per batch": [(1, 2.1), (2, 2.2)], "avg. validation loss": [(1, 3.1), (2, 3.2)]},
+    ),
+    "Chinese around English words": (
+        "".join(f"第{i}个epoch，训练集loss为2.{i}，测试集准确率为51.{i}%\n" for i in (1, 2)),
+        {"train loss": [(1, 2.1), (2, 2.2)], "test accuracy": [(1, 51.1), (2, 51.2)]},
+    ),
+    "the part of the data before unmarked results": (
+        "".join(
+            f"Epoch {i}/8\n train: loss 2.{i} | acc 0.5{i}\n valid: loss 3.{i} | acc 0.4{i}\n" for i in (1, 2)
+        ),
+        {"loss": [(1, 2.1), (2, 2.2)], "val/loss": [(1, 3.1), (2, 3.2)], "acc": [(1, 0.51), (2, 0.52)]},
+    ),
     "a dictionary of arguments": (
         "{'lr': 0.5, 'epochs': 3, 'seed': 42, 'lora_r': 16, 'padding': None}\n"
         + "".join(f"{{'loss': 2.{i}, 'epoch': {i}}}\n" for i in (1, 2)),

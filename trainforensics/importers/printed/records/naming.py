@@ -28,6 +28,7 @@ RANK_OF_SEVERAL = "rank of"  # "(0/4)": a rank if the same step comes from sever
 _RATE = re.compile(r"0?\.\d+(?:e-\d+)?|\d(?:\.\d+)?e-\d+")
 _SPLIT_BEHIND = re.compile(r"(.+)[ /](\w+)")
 _LABEL = re.compile(r"([A-Za-z][\w@-]*)\s?:\s+[\[({]?$")
+_SHORT = re.compile(r"([tv])[-_]?(l|loss|acc)", re.IGNORECASE)
 _TIMED = re.compile(r"\s?(?:[mµn]?s|secs?|seconds?|minutes?|mins|hours?|h)\b(?!\s*[:=])")
 _PHASE = re.compile(r"(?:phase|split|mode|stage) (?=(\w+)(?: |$))", re.IGNORECASE)
 _SPLIT_LEAD = re.compile(r"(\w+) (?=\S*/)")  # "Train loss/train/total"
@@ -213,11 +214,14 @@ def _name_total(line: str, items: Sequence[Item]) -> None:
 
 
 def _name_short(items: Sequence[Item]) -> None:
-    """Beside each other "L" or "TL" and "VL" are the losses."""
-    names = {item.name.lower() for item in items}
-    if "vl" in names and not names.isdisjoint({"l", "tl", "loss"}):
-        for item in items:
-            item.name = {"vl": "val loss", "tl": "train loss"}.get(item.name.lower(), item.name)
+    """Beside each other "L" or "TL" and "VL", "T-Loss" and "V-Loss", are the losses."""
+    names = {item.name.lower().replace("_", "-") for item in items}
+    if names.isdisjoint({"vl", "v-loss"}) or names.isdisjoint({"l", "tl", "loss", "t-loss"}):
+        return
+    for item in items:
+        if (found := _SHORT.fullmatch(item.name)) is not None:
+            measured = "loss" if found[2].lower() == "l" else found[2]
+            item.name = f"{'val' if found[1].lower() == 'v' else 'train'} {measured}"
 
 
 def _name_times(line: str, items: Sequence[Item]) -> None:

@@ -11,6 +11,7 @@ from trainforensics.importers.printed.text.vocabulary import is_count, says_resu
 
 _CHANGE = re.compile(r"\s*-+>\s*$")  # "improved: 8.1 --> 5.4"
 _SENTENCE = re.compile(r"['\"]|(?<!\bavg)\.\s|\b(?:from|to|than|by|with|into)$", re.IGNORECASE)
+_STOPPED = re.compile(r"(?<!\bavg)\. ", re.IGNORECASE)
 # What is said of the best so far, beside the log's own row of it: "New best model saved! Epoch: 2, val accuracy: 0.8".
 _BEST = re.compile(
     r"(?i)(?<![a-z_])best(?![a-z_]).{0,40}?(?:\b(?:model|checkpoint)\b|模型|so far)|!.{0,20}(?<![a-z_])best(?![a-z_])"
@@ -44,7 +45,7 @@ def is_prose(line: str, items: Sequence[Item]) -> bool:
         del unsaid[0]  # "Step 100 per-step time 0.4s"
     unsaid = [item for item in unsaid if not _SPLIT_RESULT.fullmatch(item.name)]
     return any((" " in item.name and not item.apart) or _SENTENCE.search(item.name) for item in unsaid) or any(
-        ". " in item.name and item.name.count(" ") > 1 for item in items
+        _STOPPED.search(item.name) and item.name.count(" ") > 1 for item in items
     )
 
 

@@ -73,7 +73,8 @@ def is_record(
         shape.validation = True
         return True
     result = counted and not tail and all(item.apart and _HELD_OUT_RESULT.fullmatch(item.name) for item in kept)
-    if not (first.said or first.held_out or starred or result or _IDENTIFIER.fullmatch(first.name)):
+    of_training = any(SPLITS.get(word) is False for word in lead)  # "train: loss 2.5 | acc 0.5"
+    if not (first.said or first.held_out or of_training or starred or result or _IDENTIFIER.fullmatch(first.name)):
         return False
     folder, slash, _ = first.name.partition("/")
     shape.validation |= bool(slash) and any(SPLITS.get(word) for word in folder.lower().split())

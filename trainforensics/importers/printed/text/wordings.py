@@ -45,7 +45,7 @@ _WHOLE_WORDS = {
     "train": "entrenamiento treinamento treino entraînement entrainement apprentissage addestramento trening treningowa"
     " antrenare antrenament träning treening trénování eğitim pelatihan обучение обучения обучении обучающая навчання",
     "val": "validación validacion validação validacao validierung validazione walidacja walidacyjna validare"
-    " validering validatie validace validointi validasi doğrulama dogrulama валидация валидации валідація",
+    " validering validatie validace validointi validasi doğrulama dogrulama валидация валидации валид валідація",
     "test": "prueba teste тест",
     "loss": "pérdida perdida perda perte perdita verlust verlies förlust strata pierdere pierderea ztráta veszteség"
     " häviö kerugian kayıp kayip kaybı kaybi потери потеря лосс втрати втрата απώλεια خسارة",
@@ -84,7 +84,10 @@ _OF_SPLIT = re.compile(
     r"\b(loss|accuracy|error) (?:d'|(?:d[aeiou]|del|della|des|na|no|em|en|în|van|of|på|la|al|на)(?: la| el| de)? )"
     r"(train|val|test)\b"
 )
-_ORDINAL = re.compile(r"第\s*(\d+(?:\s*/\s*\d+)?)\s*(?:个\s*)?(轮|輪|回合|步|次迭代|批)")  # "第 3 轮"
+_ORDINAL = re.compile(
+    r"第\s*(\d+(?:\s*/\s*\d+)?)\s*(?:个\s*)?(轮|輪|回合|步|次迭代|批|epoch|step|iter)", re.IGNORECASE
+)  # "第 3 轮"
+_CHINESE_IS = re.compile(r"(?<=\w)为\s?(?=[-\d])")
 _COUNTS = {"轮": "epoch", "輪": "epoch", "回合": "episode", "步": "step", "次迭代": "iteration", "批": "batch"}
 _PUNCTUATION = str.maketrans(
     {"：": ": ", "，": ", ", "、": ", ", "；": "; ", "！": "! ", "（": " (", "）": ") ", "＝": "=", "％": "%"}
@@ -98,7 +101,7 @@ _RESULT = (
 _STAMP = r"(?:\[[^\]]*\d:\d\d(?::\d\d)?\])?"  # "[May 23, 07:02:22]"
 # A count that its name is glued to, at the beginning: "E01 | ...", "Epoch3: ...", "ep_12 - ...".
 _GLUED_COUNT = re.compile(
-    r"\s*\[?(?:(epoch|ep|iter|step)_?|E)(\d+)(?=[/\d]*\]?(?:\s*[|:,-]|\s+[a-z]\w*[ :=]))", re.IGNORECASE
+    r"\s*\[?(?:(epoch|ep|iter|step)_?|E[:=]?\s?)(\d+)(?=[/\d]*\]?(?:\s*[|:,-]|\s+[a-z]\w*[ :=]))", re.IGNORECASE
 )
 # What must stand in the line for the expression to be tried, the expression, and the line in other words.
 _FORMATS = tuple(
@@ -338,6 +341,7 @@ def in_english(line: str) -> str:
     """The line with what counts and what is measured in English, where it names them in another language."""
     if _FOREIGN.search(line) is None and _ORDINAL.search(line) is None:
         return line
-    line = _ORDINAL.sub(lambda found: f"{_COUNTS[found[2]]} {found[1]} ", line.translate(_PUNCTUATION))
+    line = _ORDINAL.sub(lambda found: f"{_COUNTS.get(found[2], found[2])} {found[1]} ", line.translate(_PUNCTUATION))
+    line = _CHINESE_IS.sub(": ", line)
     line = _FOREIGN.sub(lambda found: _ENGLISH[found[0].lower()], line)
     return _OF_SPLIT.sub(r"\2 \1", line)
