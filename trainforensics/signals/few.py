@@ -22,6 +22,7 @@ BEHIND, LATER = 2, 3  # points that must follow; of a level that stays
 FEWEST_EARLIER, APART = 2, 2.0  # points before a level that stays; times what both levels span, at least
 AROUND_MEANS, NEXT = 10, 1  # points on each side of a mean over an epoch; those beside it that may belong to a burst
 LEAP, STEADY = 2.0, 0.1  # times the highest before; of their level, what steady values span
+FEWEST_FALLING, ALL_LOST = 5, 1.5  # points, each below the one before; times the last of them, in which all is lost
 FEWEST_CLIMB, CLIMBED = 5, 0.5  # points that climb without a break; of the level before
 GAP, CLEAR = 4.0, 7.0  # times every other rise; noise widths: as for evaluations that are set back
 NOTABLE = 0.1  # of the level before: lower steps of a smooth log are plain as well, and nothing to act on
@@ -126,13 +127,15 @@ def step_among_few(values: Floats) -> Excursion | None:
 
 
 def leap_at_end(values: Floats) -> Excursion | None:
-    """A last value of three or more that is twice as high as all before, which are steady; None where it is not."""
-    before = values[:-1]
-    if len(before) < BEHIND or before.min() <= 0 or np.ptp(before) > STEADY * before.min():
+    """A last value of three or more that is twice as high as all before, which are steady; or above all of five and
+    more, each of which is below the one before, and half as high again as the last of them; None where it is not."""
+    before, last = values[:-1], float(values[-1])
+    if len(before) < BEHIND or before.min() <= 0:
         return None
-    if values[-1] <= LEAP * before.max():
-        return None
-    return _ongoing(values, len(values) - 1, "burst")
+    leapt = np.ptp(before) <= STEADY * before.min() and last > LEAP * before.max()
+    falling = len(before) >= FEWEST_FALLING and np.diff(before).max() < 0
+    undone = falling and last > max(float(before[0]), ALL_LOST * float(before[-1]))
+    return _ongoing(values, len(values) - 1, "burst") if leapt or undone else None
 
 
 def climb_to_end(values: Floats) -> Excursion | None:

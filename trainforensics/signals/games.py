@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from trainforensics.signals.curve import Curve, Floats
@@ -14,6 +16,10 @@ from trainforensics.signals.trend import WINDOW
 
 GIANT, TOWERS = 3.0, 1.15  # times every other value of a game; two of its losses at once, which seldom happens
 TOGETHER = 0.5  # correlation of two losses of which one holds the other, or both tell of the same batch
+_SIDE = re.compile(
+    r"(?:loss[-_ /])?(?:d|g|cycle|cyc|idt|gan|disc|gen)(?:[-_](?:a|b|x|y|gan|l1|real|fake|adv))?", re.IGNORECASE
+)
+FEWEST_SIDES = 4  # losses beside one, as two generators and two discriminators have
 START = 10  # part of a game in which its sides have not found each other
 
 
@@ -27,6 +33,30 @@ def towering(signals: Signals, curve: Curve) -> Excursion | None:
     giant = value[top] > GIANT * float(_others(value, top, 0).max()) > 0
     if not giant and not (_towers(value, top, n // START) and _shared(signals, curve, top)):
         return None
+    return _alone(value, top)
+
+
+def towering_sides(signals: Signals, curve: Curve) -> tuple[Curve, Excursion] | None:
+    """The highest value of the other losses of a game that are logged in the rows of this one, where it is several
+    times all others and another of them towers at the same row."""
+    sides = [c.only_finite() for c in signals.unmapped if _SIDE.fullmatch(c.name) and c.series.rank is None]
+    rows = [side for side in sides if np.array_equal(side.step, curve.step)]
+    n = len(curve)
+    if len(rows) < FEWEST_SIDES or n < MIN_POINTS:
+        return None
+    for side in rows:
+        top = int(np.argmax(side.value))
+        apart = FIRST_POINTS <= top < n - FIRST_POINTS and side.value[top] > GIANT * float(
+            np.delete(side.value, top).max()
+        )
+        others = (other.value for other in rows if other is not side)
+        if apart and any(_towers(v, top, 0) and not _moves_with(side.value, v) for v in others):
+            return side, _alone(side.value, top)
+    return None
+
+
+def _alone(value: Floats, top: int) -> Excursion:
+    """A value that stands alone, between the levels on both sides."""
     before, after = median(value[:top][-WINDOW:]), median(value[top + 1 :][:WINDOW])
     sigma = robust_sigma(_others(value, top, 0))
     return Excursion.plain(

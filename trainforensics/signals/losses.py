@@ -22,7 +22,7 @@ from trainforensics.signals.few import (
     setback,
     step_among_few,
 )
-from trainforensics.signals.games import towering
+from trainforensics.signals.games import towering, towering_sides
 from trainforensics.signals.habit import by_nature
 from trainforensics.signals.loss_event import LossEvent, placed
 from trainforensics.signals.measure import Excursion
@@ -120,6 +120,8 @@ def _loss_events(signals: Signals) -> tuple[LossEvent, ...]:
     events = events or next(filter(None, map(told, _plain(signals, finite, judged))), [])
     events += placed(curve, absurd_falls(value))
     events += [event for event in told(shard_bursts(signals, finite)) if not _seen(event, events)]
+    if not events and (side := towering_sides(signals, finite)) is not None:
+        events = placed(side[0], (side[1],))
     for view in curve.rolled_back(MOST_ENDS):
         lost = (event for event in placed(view, excursions(view), rolled_back=True) if _replaced(event, curve))
         events += [event for event in lost if not _seen(event, events)]

@@ -225,8 +225,17 @@ def lasting_change(signals: Signals, role: str, factor: float) -> Move | None:
             before = float(np.median(curve.value[max(0, e.knee - 20) : e.knee])) if e.knee else curve.value[0]
             after = _late(curve.value)
             if sudden and e.knee >= START_SHARE * len(curve) and (after / before) ** sign >= factor**sign:
-                return Move(curve, e.knee, before, after, e.z)
+                return Move(curve, _leap_within(sign * np.log(curve.value), e), before, after, e.z)
     return None
+
+
+def _leap_within(value: Floats, e: Excursion) -> int:
+    """The point of one rise that makes half of what is risen soon after it, from a little before the knee on; else the
+    knee itself."""
+    first = max(e.knee - SUDDEN_POINTS, 1)
+    at = first + int(np.argmax(np.diff(value[first - 1 : max(e.peak, e.knee + SUDDEN_POINTS) + 1])))
+    before, since = value[max(0, at - 5) : at], value[at : at + 5]
+    return at if value[at] - value[at - 1] >= (np.median(since) - np.median(before)) / 2 > 0 else e.knee
 
 
 def _of_density(entropy: Curve) -> bool:

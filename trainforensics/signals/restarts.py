@@ -327,11 +327,12 @@ def schedule_step(curve: Curve, restart: Restart) -> tuple[float, float] | None:
     steps, values = points.step[start : at + 1].astype(np.float64), points.value[start : at + 1]
     gaps = np.maximum(np.diff(steps), 1.0)
     slope = np.diff(values) / gaps
-    error = np.abs(values[2:] - (values[1:-1] + slope[:-1] * gaps[1:]))
+    ahead = slope[:-1] * np.minimum(gaps[1:], gaps[:-1])  # a stair's short step tells nothing of a longer one
+    error = np.abs(values[2:] - (values[1:-1] + ahead))
     tolerance = max(3 * float(error[:-1].max(initial=0.0)), 0.05 * float(np.abs(values[:-1]).max()))
     if error[-1] <= tolerance:
         return None
-    return float(values[-2] + slope[-2] * gaps[-1]), float(values[-1])
+    return float(values[-2] + ahead[-1]), float(values[-1])
 
 
 def scale_step(curve: Curve, restart: Restart) -> tuple[float, float] | None:

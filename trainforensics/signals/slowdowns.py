@@ -67,7 +67,7 @@ def slowdowns(pace: Pace) -> tuple[Slowdown, ...]:
 def _early(pace: Pace, settled: int) -> Slowdown | None:
     """A pace that none of all later points reaches after the first few: what starts up is slow, not fast."""
     value, n = pace.curve.value, len(pace.curve)
-    for at in range(FEWEST_FAST, min(settled, n - FEWEST_SLOW) + 1):
+    for at in range(FEWEST_FAST, min(max(settled, START_POINTS), n - FEWEST_SLOW) + 1):
         later = value[at:]
         apart = float(later.min() - value[:at].max())
         if apart >= max(FAST, float(np.ptp(later))):

@@ -464,9 +464,10 @@ def test_a_slowdown_by_loading_is_one_finding() -> None:
     assert "share of the step's time, against before" in {row.text for row in found.evidence}
 
 
+@pytest.mark.parametrize("n", [12, 24, 60])
 @pytest.mark.parametrize(("fast", "told"), [(2.0, True), (1.3, False), (0.5, False)])
-def test_a_few_fast_points_before_all_others(fast: float, told: bool) -> None:
-    times = 42.0 * noise(width=0.01)[:24]
+def test_a_few_fast_points_before_all_others(n: int, fast: float, told: bool) -> None:
+    times = 42.0 * noise(width=0.01)[:n]
     times[:3] /= fast
     found = alarms(judge(make_signals({"step_time": times})))
     assert [f.onset_step for f in found] == ([4] if told else [])
