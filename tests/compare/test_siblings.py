@@ -236,3 +236,11 @@ def test_folds_are_no_twins() -> None:
     one, other = FALL + noise(1), FALL + noise(2)
     for names, expected in ((("fold-0", "fold-1"), []), (("fold-0/a", "fold-0/b"), [("fold-0/b", "nondeterminism")])):
         assert kinds(found(*(run(n, x, config=settings) for n, x in zip(names, (one, other), strict=True)))) == expected
+
+
+def test_runs_of_one_seed_that_are_equal_in_their_first_loss_alone() -> None:
+    settings = {"seed": 7, "lr": 1e-3, "model": "m", "data": "d", "batch_size": 8}
+    first, second = FALL + noise(1), FALL + noise(2)
+    first[0] = second[0] = np.log(2)
+    (departed,) = found(run("a", first, config=settings), run("b", second, config=settings))
+    assert (departed.incident.kind, departed.incident.onset_step) == ("nondeterminism", 2)

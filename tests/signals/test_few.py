@@ -127,3 +127,18 @@ def test_noise_sets_nothing_back() -> None:
     rng = np.random.default_rng(3)
     for noise in (rng.standard_normal, rng.standard_cauchy, rng.standard_exponential):
         assert sum(setback(make_curve(20 + noise(60))) is not None for _ in range(300)) < 3
+
+
+@pytest.mark.parametrize(
+    ("values", "seen"),
+    [
+        ([3.88, 3.03, 2.76, 2.49, 2.20, 1.89, 3.97], True),
+        ([3.88, 3.03, 2.76, 2.49, 2.20, 1.89, 3.5], False),  # not all that was learnt
+        ([3.88, 3.03, 2.76, 2.80, 2.20, 1.89, 3.97], False),  # not the first rise
+        ([3.88, 3.03, 2.76, 3.97], False),
+    ],
+)
+def test_a_last_point_in_which_all_that_was_learnt_is_lost(values: list[float], seen: bool) -> None:
+    found = leap_at_end(np.array(values))
+    assert (found is not None) is seen
+    assert found is None or found.onset == len(values) - 1

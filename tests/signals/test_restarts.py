@@ -137,3 +137,17 @@ def test_a_straight_course_that_bends_at_the_border() -> None:
         found = join(0.7 - 0.65 * np.clip((np.arange(400) - bend) / 12, 0, 1) + noise, 200)
         assert found is not None
         assert bool(abs(found.z) > 6) == broken
+
+
+def test_a_schedule_in_stairs_that_begins_anew() -> None:
+    step = np.concatenate([37 * epoch + np.array([0, 6, 12, 18, 24, 30, 36]) for epoch in range(40)])
+    epoch = step // 37
+    rate = 0.04 * (1 + np.cos(np.pi * epoch / 40))
+    rate[epoch >= 26] = 0.04 * (1 + np.cos(np.pi * (epoch[epoch >= 26] - 26) / 40))
+    lives = (epoch >= 26).astype(int)
+    restart = restarts(make_signals([make_curve(np.ones(len(step)), step=step, segment=lives)]))[0]
+    anew = schedule_step(make_curve(rate, "learning_rate", step=step, segment=lives), restart)
+    assert anew is not None
+    assert anew[1] == pytest.approx(0.08)
+    on = 0.04 * (1 + np.cos(np.pi * epoch / 40))
+    assert schedule_step(make_curve(on, "learning_rate", step=step, segment=lives), restart) is None

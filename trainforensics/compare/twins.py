@@ -146,20 +146,22 @@ def _never_together(a: Signals, b: Signals, mine: Floats, theirs: Floats) -> boo
     if _PART.findall(a.run) != _PART.findall(b.run):
         return False
     apart = np.abs(mine - theirs)[:FEWEST_PART] / np.abs(theirs)[:FEWEST_PART]
-    return bool((apart > ROUNDED).all() and apart.max() < OTHER_LOSS) and shared_noise(mine, theirs) > SHARED
+    differ = apart[1:] if apart[0] == 0 else apart  # of an untrained model, a loss may be the same on any data
+    return bool((differ > ROUNDED).all() and apart.max() < OTHER_LOSS) and shared_noise(mine, theirs) > SHARED
 
 
 def _apart_from_the_start(b: Signals, a: Signals, step: Ints, mine: Floats, theirs: Floats) -> Finding:
     """Runs of the same seed that were never equal."""
-    name, onset = _loss_name(b), int(step[0])
-    shared = shared_noise(mine, theirs)
+    at = int(mine[0] == theirs[0])
+    name, onset = _loss_name(b), int(step[at])
+    which, shared = ("second" if at else "first"), shared_noise(mine, theirs)
     rows = (
-        Evidence(name, onset, float(theirs[0]), float(mine[0]), f"that of {short_name(a)} at the first common step"),
+        Evidence(name, onset, float(theirs[at]), float(mine[at]), f"of {short_name(a)} at the {which} common step"),
         Evidence(name, int(step[-1]), shared, 1.0, "noise of the difference in that of independent runs"),
     )
     summary = (
-        f"{name} differs from that of {short_name(a)} from the first common step {onset} on ({theirs[0]:.5g} against "
-        f"{mine[0]:.5g}) although settings and seed are the same: other data or another random state, not rounding"
+        f"{name} differs from that of {short_name(a)} from the {which} common step {onset} on ({theirs[at]:.5g} to "
+        f"{mine[at]:.5g}) although settings and seed are the same: other data or another random state, not rounding"
     )
     return _nondeterminism(b, a, (onset, onset), 0.6, summary, rows)
 

@@ -230,12 +230,12 @@ def lasting_change(signals: Signals, role: str, factor: float) -> Move | None:
 
 
 def _leap_within(value: Floats, e: Excursion) -> int:
-    """The point of one rise that makes half of what is risen soon after it, from a little before the knee on; else the
-    knee itself."""
+    """The point of a rise that makes half of it at once, from a little before the knee on; else the knee itself."""
     first = max(e.knee - SUDDEN_POINTS, 1)
     at = first + int(np.argmax(np.diff(value[first - 1 : max(e.peak, e.knee + SUDDEN_POINTS) + 1])))
-    before, since = value[max(0, at - 5) : at], value[at : at + 5]
-    return at if value[at] - value[at - 1] >= (np.median(since) - np.median(before)) / 2 > 0 else e.knee
+    risen = float(np.median(value[at : at + 5]) - np.median(value[max(0, at - 5) : at]))
+    leap, whole = float(value[at] - value[at - 1]), _late(value) - float(np.median(value[max(0, e.knee - 20) : e.knee]))
+    return at if 2 * leap >= risen and 2 * risen >= whole > 0 else e.knee
 
 
 def _of_density(entropy: Curve) -> bool:

@@ -103,7 +103,7 @@ def rows_after_loss(signals: Signals, curve: Curve) -> Ints:
 def missing_stretch(curve: Curve, curves: tuple[Curve, ...], least: float) -> int | None:
     """Index of the point before the one stretch of `least` rows or more, in one process life, that a curve lacks.
 
-    None where the log is not even before and after it, or another of its `curves` holds rows there.
+    None where the log is not even before and after it, or another of its `curves` holds many rows there.
     """
     if len(curve) < FEWEST_EVEN:
         return None
@@ -114,8 +114,9 @@ def missing_stretch(curve: Curve, curves: tuple[Curve, ...], least: float) -> in
     if not alone or curve.segment[at] != curve.segment[at + 1] or not 2 <= at < len(curve) - 3:
         return None
     before, after = curve.step[at], curve.step[at + 1]
+    few = ODD_ROWS * (gaps[at] // cadence - 1)  # as a last evaluation before the rows set in again
     dense = (other.step for other in curves if 2 * len(other) >= len(curve))
-    return None if any(((step > before) & (step < after)).any() for step in dense) else at
+    return None if any(np.sum((step > before) & (step < after)) > few for step in dense) else at
 
 
 def _stood_beside(mate: Curve, curve: Curve) -> bool:

@@ -243,3 +243,17 @@ def test_a_rise_in_which_the_trainer_gives_up_is_a_divergence(said: str, told: i
     signals = replace(make_signals({"train_loss": values}), events=(Event("error", 400, text=said),))
     outcome = divergence.detect(signals, {p.name: p.default for p in divergence.META.params})
     assert len(outcome.findings if isinstance(outcome, Fired) else ()) == told
+
+
+@pytest.mark.parametrize(("height", "together", "told"), [(16.0, True, True), (1.5, True, False), (16.0, False, False)])
+def test_in_a_game_the_other_losses_tower_where_the_judged_one_does_not(
+    height: float, together: bool, told: bool
+) -> None:
+    rng = np.random.default_rng(5)
+    rows = {name: 0.3 + 0.4 * rng.random(30) for name in ("D_A", "G_A", "D_B", "G_B", "cycle_B")}
+    rows["G_B"][12] = height
+    rows["cycle_B"][12 if together else 20] = 0.4 * height
+    curves = [make_curve(values, None, name=name, series_id=i) for i, (name, values) in enumerate(rows.items(), 1)]
+    signals = make_signals([make_curve(2 + rng.random(30), "train_loss", name="cycle_A"), *curves])
+    outcome = instant_burst.detect(signals, {p.name: p.default for p in instant_burst.META.params})
+    assert isinstance(outcome, Fired) == told

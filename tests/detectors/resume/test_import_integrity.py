@@ -165,3 +165,15 @@ def test_rows_whose_clock_is_another_runs() -> None:
     assert (found.onset_step, found.end_step, found.severity) == (700, 800, "medium")
     reset = np.where(step > 500, 200.0 * (step - 500), 200.0 * step)  # set to zero once, behind a warm-up
     assert not findings(make_signals([LOSS, make_curve(reset, None, name="train_time", step=step)]))
+
+
+def test_a_count_that_begins_anew_again_and_again_is_an_epochs() -> None:
+    events = tuple(Event("counter-restart", at, text="iters begins anew", source="train.log") for at in (28, 280))
+    assert not findings(replace(make_signals([LOSS]), events=events))
+
+
+def test_a_single_row_of_another_sort_does_not_fill_a_hole() -> None:
+    step = np.append(np.arange(0, 5000, 10), np.arange(7500, 10000, 10))
+    times = make_curve(np.ones(len(step) + 1), None, name="_runtime", step=np.sort(np.append(step, 7490)), series_id=1)
+    (found,) = findings(make_signals([make_curve(np.linspace(3, 2, len(step)), step=step), times]))
+    assert (found.onset_step, found.severity) == (5000, "medium")
