@@ -114,3 +114,12 @@ def test_a_training_loss_that_climbs_while_validation_gets_better_is_asked_for_m
     loss = 1.1 + 2.6 * np.exp(-epoch / 5.5) + 0.55 * (1 - forced) * (1 - np.exp(-epoch / 5)) + rng.normal(0, 0.015, 50)
     val = 2.3 + 2.2 * np.exp(-epoch / 5.5) + 0.45 * (1 - forced) * (-1 if gains else 1) + rng.normal(0, 0.02, 50)
     assert bool(loss_events(make_signals({"train_loss": loss, "val_loss": val}))) is not gains
+
+
+@pytest.mark.parametrize("ramped", [True, False])
+def test_the_last_point_of_a_ramp_of_weights_is_no_burst(ramped: bool) -> None:
+    fall = 0.3 + 0.5 * np.exp(-np.arange(40) / 6)
+    fall[6:11] += np.array([0.03, 0.06, 0.09, 0.12, 0.3])
+    weight = np.clip((np.arange(40) - 5) / 5, 0, 1) if ramped else np.ones(40)
+    signals = make_signals({"train_loss": fall, "loss_weight": 0.85 * weight})
+    assert bool(loss_events(signals)) != ramped

@@ -90,3 +90,12 @@ def test_epochs_that_hold_an_evaluation_may_take_longer() -> None:
         make_curve(np.ones(2), "val_loss", step=np.array([10, 16]), series_id=2),
     ]
     assert found(replace(make_signals(curves), axis=Axis("epoch", "epoch"))) is None
+
+
+@pytest.mark.parametrize(("times", "told"), [(9.0, True), (2.2, False)])
+def test_most_of_the_time_is_lost_in_stretches_of_slow_epochs(times: float, *, told: bool) -> None:
+    took = 2300 * (1 + 0.1 * np.random.default_rng(1).random(30))
+    took[[3, 4, 8, 15, 16, 22, 23, 24, 27]] *= times
+    curves = [make_curve(np.linspace(2, 1, 30)), make_curve(took, "step_time", name="epoch_time", series_id=1)]
+    signals = replace(make_signals(curves), axis=Axis("epoch", "epoch"))
+    assert (found(signals) is not None) is told

@@ -43,7 +43,7 @@ def constructed(signals: Signals, curve: Curve, event: LossEvent) -> bool:
         return True
     if scores_gain(signals, event) or _validation_gains(signals, event):
         return True
-    return not event.sudden and (rewarded(signals) or bool(ramps(finite)) or _reweighted(signals, event))
+    return _reweighted(signals, event) or (not event.sudden and (rewarded(signals) or bool(ramps(finite))))
 
 
 def warm_restart(signals: Signals, event: LossEvent) -> bool:

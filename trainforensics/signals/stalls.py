@@ -17,6 +17,7 @@ LONG, SELDOM = 3.0, 0.25  # times the usual time per step; share of the points t
 LOST, FEWEST = 0.3, 3  # of all the time of training; places
 START = 5  # points of compilation and caches
 TWICE, SLOW_EPOCHS, LOST_BY_EPOCHS = 2.0, 2, 0.15  # times the usual epoch; such epochs at least; of the time of all
+MOSTLY_LOST = 0.5  # of the time of all, where several stretches of epochs are slow, one after another
 EXPLAINED = 0.5  # of the long ones that hold an evaluation or a save, against that of the others
 _ACCUMULATION = re.compile(r"accum|update_freq")
 
@@ -63,7 +64,10 @@ def _slow_epochs(signals: Signals, pace: Pace) -> Stalls | None:
     usual = float(np.median(value))
     slow = (value > TWICE * usual) & (worked > TWICE * float(np.median(worked)))
     lost = float((value - usual)[slow].sum() / value.sum())
-    if slow.sum() < SLOW_EPOCHS or slow.mean() > SELDOM or lost < LOST_BY_EPOCHS or (slow[1:] & slow[:-1]).any():
+    begins = np.flatnonzero(slow & ~np.append(False, slow[:-1]))
+    seldom = slow.mean() <= SELDOM and lost >= LOST_BY_EPOCHS and len(begins) == slow.sum()
+    mostly = lost >= MOSTLY_LOST and slow.mean() < 0.5 and len(begins) >= FEWEST
+    if slow.sum() < SLOW_EPOCHS or not (seldom or mostly):
         return None
     if _every_few(slow) or _explained(signals, step, np.diff(pace.logged.step), slow):
         return None
