@@ -132,10 +132,14 @@ def leap_at_end(values: Floats) -> Excursion | None:
     before, last = values[:-1], float(values[-1])
     if len(before) < BEHIND or before.min() <= 0:
         return None
-    leapt = np.ptp(before) <= STEADY * before.min() and last > LEAP * before.max()
-    falling = len(before) >= FEWEST_FALLING and np.diff(before).max() < 0
-    undone = falling and last > max(float(before[0]), ALL_LOST * float(before[-1]))
-    return _ongoing(values, len(values) - 1, "burst") if leapt or undone else None
+    at, moves = len(before), np.diff(before)
+    if np.ptp(before) <= STEADY * before.min() and last > LEAP * before.max():
+        return _ongoing(values, at, "burst")
+    falling = at >= FEWEST_FALLING and moves.max() < 0
+    if not falling or last <= max(float(before[0]), ALL_LOST * float(before[-1])):
+        return None
+    sigma = max(float(np.std(np.diff(moves))), printed_grid(values))
+    return Excursion.plain(values, at, at, before=float(before[-1]), after=last, sigma=sigma, recovery="ongoing")
 
 
 def climb_to_end(values: Floats) -> Excursion | None:
