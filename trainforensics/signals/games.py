@@ -12,6 +12,7 @@ from trainforensics.signals.measure import FIRST_POINTS, Excursion
 from trainforensics.signals.noise import median, robust_sigma
 from trainforensics.signals.rows import loss_like
 from trainforensics.signals.run import Signals
+from trainforensics.signals.stretches import lasting_start
 from trainforensics.signals.trend import WINDOW
 
 GIANT, TOWERS = 3.0, 1.15  # times every other value of a game; two of its losses at once, which seldom happens
@@ -20,6 +21,10 @@ _SIDE = re.compile(
     r"(?:loss[-_ /])?(?:d|g|cycle|cyc|idt|gan|disc|gen)(?:[-_](?:a|b|x|y|gan|l1|real|fake|adv))?", re.IGNORECASE
 )
 FEWEST_SIDES = 4  # losses beside one, as two generators and two discriminators have
+_JUDGE = re.compile(r"(?:^|[^a-z])(?:d|disc|discriminator)(?:[^a-z]|$)", re.IGNORECASE)
+_MAKER = re.compile(r"(?:^|[^a-z])(?:g|gen|generator)(?:[^a-z]|$)", re.IGNORECASE)
+NEVER_WRONG = 0.01  # of its first loss, that a discriminator has left: no public game that went on had a tenth
+CLIMBING, LOST = 1.5, 3.0  # times its early level, that of a generator from where on and in the end
 START = 10  # part of a game in which its sides have not found each other
 
 
@@ -87,3 +92,23 @@ def _moves_with(one: Floats, other: Floats) -> bool:
     """Whether two series rise and fall together from point to point, by the ranks of their moves."""
     ranks = np.argsort(np.argsort(np.diff(np.stack([one, other]))))
     return bool(np.asarray(np.corrcoef(ranks))[0, 1] > TOGETHER)
+
+
+def decided(signals: Signals) -> tuple[Curve, Excursion] | None:
+    """The loss of a generator that climbs for good once its discriminator is never wrong any more, whose own loss is
+    down to a hundredth: the game is lost, and little gradient is left to learn from."""
+    sides = [c.only_finite() for c in loss_like(signals) if c.series.rank is None]
+    judges = [c for c in sides if _JUDGE.search(c.name) and len(c) >= MIN_POINTS and c.value.min() >= 0]
+    if not any(0 < float(np.median(c.value[len(c) // 2 :])) < NEVER_WRONG * float(c.value[0]) for c in judges):
+        return None
+    for maker in (c for c in sides if _MAKER.search(c.name) and len(c) >= MIN_POINTS):
+        value, part = maker.value, len(maker) // 8
+        early, late = median(value[:part]), median(value[-part:])
+        first = lasting_start(value > CLIMBING * early)
+        if early > 0 and late > LOST * early and first is not None and first >= FIRST_POINTS:
+            sigma = robust_sigma(np.diff(value[:first])) / np.sqrt(2)
+            last = len(value) - 1
+            return maker, Excursion.plain(
+                value, first, last, before=early, after=late, sigma=sigma, recovery="diverging", shape="rise", rise=last
+            )
+    return None

@@ -22,7 +22,7 @@ from trainforensics.signals.few import (
     setback,
     step_among_few,
 )
-from trainforensics.signals.games import towering, towering_sides
+from trainforensics.signals.games import decided, towering, towering_sides
 from trainforensics.signals.habit import by_nature
 from trainforensics.signals.loss_event import LossEvent, placed
 from trainforensics.signals.measure import Excursion
@@ -58,7 +58,7 @@ def unjudgeable(signals: Signals) -> NotApplicable | None:
     curve = signals.curve("train_loss")
     if curve is None:
         return NotApplicable("no training loss is logged", "the training loss at every step")
-    if adversarial(curve) and towering(signals, curve.only_finite()) is None and not _critic_runs_away(signals, curve):
+    if adversarial(curve) and not _is_told(signals, curve):
         return NotApplicable(f"{curve.name} is of a game or a critic and has no trend to leave", "a metric of quality")
     if _range_test(signals):
         return NotApplicable("the learning rate grows exponentially to the end: a range test", "")
@@ -66,6 +66,12 @@ def unjudgeable(signals: Signals) -> NotApplicable | None:
     if len(few) < FEWEST and not (len(few) >= FEWEST_TO_LEAP and leap_at_end(few)):
         return NotApplicable(f"only {len(few)} points of {curve.name}", "the training loss more often")
     return None
+
+
+def _is_told(signals: Signals, curve: Curve) -> bool:
+    """Whether the loss of a game shows what no game does that goes on."""
+    towers = towering(signals, curve.only_finite()) is not None
+    return towers or decided(signals) is not None or _critic_runs_away(signals, curve)
 
 
 def _critic_runs_away(signals: Signals, curve: Curve) -> bool:
@@ -108,6 +114,8 @@ def _loss_events(signals: Signals) -> tuple[LossEvent, ...]:
     events = told(excursions_of(signals, curve))
     if adversarial(curve):
         lasting = [e for e in events if e.lasting] if _critic_runs_away(signals, curve) else []
+        if (game := decided(signals)) is not None:
+            lasting = placed(game[0], (game[1],))
         return (*lasting, *placed(curve, _one(towering(signals, finite))))
     events = [e for e in events if not (e.excursion.returned and by_nature(value, e.excursion))]
     events = [_as_it_stands(e) for e in _unfinished(_without_habit(events, len(value)), len(value))]

@@ -257,3 +257,13 @@ def test_in_a_game_the_other_losses_tower_where_the_judged_one_does_not(
     signals = make_signals([make_curve(2 + rng.random(30), "train_loss", name="cycle_A"), *curves])
     outcome = instant_burst.detect(signals, {p.name: p.default for p in instant_burst.META.params})
     assert isinstance(outcome, Fired) == told
+
+
+@pytest.mark.parametrize(("left", "climbs", "told"), [(1e-4, 6.0, True), (0.5, 6.0, False), (1e-4, 1.0, False)])
+def test_a_game_that_the_discriminator_has_won(left: float, climbs: float, told: bool) -> None:
+    rng, n = np.random.default_rng(6), 160
+    judge = 0.7 * np.exp(np.log(left) * np.minimum(np.arange(n) / 20, 1)) * np.exp(0.2 * rng.standard_normal(n))
+    maker = 5 * (1 + (climbs - 1) * np.clip((np.arange(n) - 60) / 40, 0, 1)) * np.exp(0.1 * rng.standard_normal(n))
+    curves = [make_curve(maker, "train_loss", name="g_loss"), make_curve(judge, None, name="d_loss", series_id=1)]
+    outcome = divergence.detect(make_signals(curves), {p.name: p.default for p in divergence.META.params})
+    assert isinstance(outcome, Fired) == told
