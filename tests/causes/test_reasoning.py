@@ -253,6 +253,12 @@ STORIES = {
         "not eval-change",
         incident={"recovery": "recovered", "end_step": 340, "role": "val_loss", "onset_interval": (280, 300)},
     ),
+    "a score alone jumps and comes back": Story(
+        "val-jump",
+        {**CALM, "val_loss": evaluated(2.1, 2.1), "val_metric": evaluated(9.0, 13.0)},
+        "not eval-change batch-norm",
+        incident={"recovery": "recovered", "end_step": 340, "role": "val_metric", "onset_interval": (280, 300)},
+    ),
     "overfitting": Story(
         "val-divergence",
         {"train_loss": 2.5 * np.exp(-STEP / 200), "val_loss": evaluated(2.1, 2.6)},

@@ -71,7 +71,7 @@ def _slow_epochs(signals: Signals, pace: Pace) -> Stalls | None:
         return None
     if _every_few(slow) or _explained(signals, step, np.diff(pace.logged.step), slow):
         return None
-    return Stalls(step[slow], usual, float(np.median(value[slow])), lost)
+    return Stalls(step[begins], usual, float(np.median(value[slow])), lost)
 
 
 def _every_few(slow: Bools) -> bool:

@@ -22,6 +22,8 @@ def weigh(case: Case) -> Weight:
     reasons = [*start(case, early=HINT), *trained(case, moved=-CLEAR)]
     if case.kind == "val-jump" and case.incident.recovery == "recovered":
         reasons.append(Reason(CLEAR, f"it came back by itself by {case.incident.end_step}, as running statistics do"))
+    if case.kind == "val-jump" and case.incident.role == "val_metric" and case.signals.has("val_loss"):
+        reasons.append(Reason(-CLEAR, "running statistics would move the validation loss as well"))
     if case.configured(r".*(batch_?norm|bn).*"):
         reasons.append(Reason(CLEAR, "the configuration names batch norm"))
     return Weight(reasons, "evaluate with batch statistics (training mode): a normal figure confirms it")
