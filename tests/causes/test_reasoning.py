@@ -256,7 +256,7 @@ STORIES = {
     "a score alone jumps and comes back": Story(
         "val-jump",
         {**CALM, "val_loss": evaluated(2.1, 2.1), "val_metric": evaluated(9.0, 13.0)},
-        "not eval-change batch-norm",
+        "not batch-norm",
         incident={"recovery": "recovered", "end_step": 340, "role": "val_metric", "onset_interval": (280, 300)},
     ),
     "overfitting": Story(
