@@ -222,6 +222,12 @@ STORIES = {
     "small gradients from the start": Story(
         "vanishing-gradient", {"train_loss": noise(2.4), "grad_norm": noise(2e-5, 1)}, "initialisation", onset=0
     ),
+    "an epoch without a batch": Story(
+        "loss-zero",
+        {"train_loss": at(learnt(), 0.0), "val_loss": evaluated(2.1, 2.1)},
+        "dataloader",
+        incident={"recovery": None},
+    ),
     "no gradient at all": Story(
         "vanishing-gradient", {"train_loss": noise(2.4), "grad_norm": np.zeros(N)}, "frozen-graph", onset=0
     ),

@@ -34,3 +34,12 @@ def never_scaled(case: Case) -> float | None:
     """The level of a loss that is a bad start for its size alone, no loss of guessing being known."""
     rows = case.incident.evidence if case.kind == "bad-start" else ()
     return next((row.value for row in rows[:1] if row.expected is None), None)
+
+
+@once
+def zero_for_once(case: Case) -> bool:
+    """Whether the training loss that is exactly zero at the onset is another number at the next point."""
+    if case.loss is None:
+        return False
+    near = case.loss.value[case.loss.step >= case.onset][:2]
+    return len(near) == 2 and near[0] == 0 and bool(np.isfinite(near[1])) and bool(near[1] != 0)

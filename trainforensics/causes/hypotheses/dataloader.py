@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from trainforensics.causes import facts
 from trainforensics.causes.case import PACE_KINDS, Case
 from trainforensics.causes.evidence.pace import part_of_step
 from trainforensics.causes.evidence.ranks import lone_gap
@@ -53,6 +54,8 @@ def weigh(case: Case) -> Weight:
         reasons += lone_gap(case, at_once=CLEAR, grew=-CLEAR)
     elif case.kind == "straggler" and case.incident.role == "dataloader_time":
         reasons.append(Reason(STRONG, "what takes longer on this rank is the loading of its data"))
+    elif case.kind == "loss-zero" and facts.loss.zero_for_once(case):
+        reasons.append(Reason(PROOF, "single epochs are zero between others, scores and all: no batch came"))
     else:
         reasons += part_of_step(case, "dataloader_time", "data loading", longer=CLEAR, usual=-HINT)
     return Weight(
