@@ -67,12 +67,11 @@ def slowdowns(pace: Pace) -> tuple[Slowdown, ...]:
 def _early(pace: Pace, settled: int) -> Slowdown | None:
     """A pace that none of all later points reaches after the first few: what starts up is slow, not fast."""
     value, n = pace.curve.value, len(pace.curve)
-    for at in range(FEWEST_FAST, min(max(settled, START_POINTS), n - FEWEST_SLOW) + 1):
-        later = value[at:]
-        apart = float(later.min() - value[:at].max())
-        if apart >= max(FAST, float(np.ptp(later))):
-            return _level(pace, value, at, n, 0)
-    return None
+    at = np.arange(FEWEST_FAST, min(max(settled, START_POINTS), n - FEWEST_SLOW) + 1)
+    fast = np.maximum.accumulate(value)[at - 1]
+    lowest, highest = (extreme.accumulate(value[::-1])[::-1][at] for extreme in (np.minimum, np.maximum))
+    apart = np.flatnonzero(lowest - fast >= np.maximum(FAST, highest - lowest))
+    return _level(pace, value, int(at[apart[0]]), n, 0) if len(apart) else None
 
 
 def _without_pauses(curve: Curve) -> Curve:
