@@ -8,7 +8,9 @@ from curves import burst
 from factories import make_curve, make_signals
 
 from trainforensics.model import Axis
+from trainforensics.signals.habit import begins_a_window
 from trainforensics.signals.losses import loss_events
+from trainforensics.signals.measure import Excursion
 
 
 def mixture(seed: int, n: int, levels: list[float], shares: list[float]) -> np.ndarray:
@@ -82,3 +84,14 @@ def test_the_last_batch_of_an_epoch_is_smaller_and_noisier(height: float) -> Non
     assert [e.onset_step for e in found] == ([780] if height else [])
     alone = [e.onset_step for e in loss_events(make_signals({"train_loss": loss})) if e.excursion.z >= 6]
     assert 660 in alone or height
+
+
+@pytest.mark.parametrize("usual", [True, False])
+def test_the_last_row_may_be_the_first_of_an_epoch(usual: bool) -> None:
+    rng = np.random.default_rng(0)
+    loss = 2 + 0.01 * rng.normal(size=121)
+    loss[::5] += 0.3 * rng.normal(size=25) * usual
+    loss[-1] = 2.4
+    curve = make_curve(loss)
+    event = Excursion.plain(loss, 120, 120, before=2.0, after=2.4, recovery="ongoing", half=120, end=120, sigma=0.01)
+    assert begins_a_window(make_signals([curve]), curve, event) is usual

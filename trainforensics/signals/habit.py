@@ -70,9 +70,10 @@ def _strays(finite: Curve, place: str, firsts: Ints | slice, burst: Excursion, *
     burst among them is high; unless the log has `said` so, far more than all others."""
     stray = finite.derive("stray", lambda: _stray(finite.value))
     own = finite.derive(f"strays of {place}", lambda: np.sort(stray[firsts][np.isfinite(stray[firsts])]))
-    at = int(np.searchsorted(own, stray[burst.peak]))
-    rest = len(own) - 1
-    if rest < 1 or not np.isfinite(stray[burst.peak]):
+    known = bool(np.isfinite(stray[burst.peak]))  # the last point has no level behind it
+    at = int(np.searchsorted(own, stray[burst.peak])) if known else len(own)
+    rest = len(own) - known
+    if rest < 1:
         return False
     largest = max(abs(float(own[i])) for i in (0, 1, -2, -1) if i % len(own) != at)
     median = float(np.mean([own[i + (i >= at)] for i in ((rest - 1) // 2, rest // 2)]))
@@ -80,7 +81,7 @@ def _strays(finite: Curve, place: str, firsts: Ints | slice, burst: Excursion, *
         return False
     if said or len(own) > MANY:  # of many, one makes no difference
         return said or finite.derive(f"wilder at {place}", lambda: _is_wilder(own, np.delete(stray, firsts)))
-    return _is_wilder(np.delete(own, at), np.delete(stray, firsts))
+    return _is_wilder(np.delete(own, slice(at, at + 1)), np.delete(stray, firsts))
 
 
 def _stray(value: Floats) -> Floats:

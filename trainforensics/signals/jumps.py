@@ -259,12 +259,16 @@ def last_apart(value: Floats, gap: float) -> float:
 
 
 def standing_out(error: Floats, times: float) -> Ints:
-    """Positions of values that are so many times the best of the two before and the best of the two after them."""
+    """Positions of values that are so many times the best of the two before and the best of the two after them, and
+    twice as far above them, in proportion, as any other value rises above the one before it."""
     value = np.pad(error, (0, 1), constant_values=np.inf)
     inner = np.arange(2, len(error) - 1)
     before, after = np.minimum(value[inner - 2], value[inner - 1]), np.minimum(value[inner + 1], value[inner + 2])
-    alone: Ints = inner[(error[inner] >= times * np.maximum(before, after)) & (before > 0)]
-    return alone
+    high = (error[inner] >= times * np.maximum(before, after)) & (before > 0)
+    alone: Ints = inner[high]
+    rises = np.log(np.maximum(error[1:], TINY) / np.maximum(error[:-1], TINY))
+    ordinary = max(0.0, float(np.delete(rises, alone - 1).max(initial=0.0)))
+    return alone[np.log(error[alone] / np.maximum(before, after)[high]) > 2 * ordinary]
 
 
 def lost_for_one(score: Floats, kept: float) -> Ints:

@@ -68,10 +68,12 @@ def _early(pace: Pace, settled: int) -> Slowdown | None:
     """A pace that none of all later points reaches after the first few: what starts up is slow, not fast."""
     value, n = pace.curve.value, len(pace.curve)
     at = np.arange(FEWEST_FAST, min(max(settled, START_POINTS), n - FEWEST_SLOW) + 1)
-    fast = np.maximum.accumulate(value)[at - 1]
-    lowest, highest = (extreme.accumulate(value[::-1])[::-1][at] for extreme in (np.minimum, np.maximum))
-    apart = np.flatnonzero(lowest - fast >= np.maximum(FAST, highest - lowest))
-    return _level(pace, value, int(at[apart[0]]), n, 0) if len(apart) else None
+    if not len(at):
+        return None
+    highest, lowest = (of.accumulate(value[::-1])[::-1][at] for of in (np.maximum, np.minimum))
+    apart = lowest - np.maximum.accumulate(value)[at - 1]
+    early = at[apart >= np.maximum(FAST, highest - lowest)]
+    return _level(pace, value, int(early[0]), n, 0) if len(early) else None
 
 
 def _without_pauses(curve: Curve) -> Curve:

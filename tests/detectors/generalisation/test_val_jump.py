@@ -279,3 +279,9 @@ def test_a_rate_of_wrong_words_that_leaves_its_loss_alone(times: float, along: f
     score = make_curve(rate, "val_metric", step=EVERY * np.arange(1, 17), name="eval_wer", series_id=2)
     signals = make_signals([validation(loss), score, training(16)])
     assert tuple(step for finding in findings(signals) for step in finding.occurrences) == onsets
+
+
+def test_a_rate_of_few_wrong_words_that_wanders_stands_nowhere() -> None:
+    wrong = np.array([40, 31, 24, 19, 15, 17, 13, 11, 9, 10, 8, 7, 9, 7, 6, 7, 6])
+    rate = make_curve(wrong / 40, "val_metric", step=EVERY * np.arange(1, 18), name="eval_wer", series_id=2)
+    assert not findings(make_signals([validation(0.1 + np.exp(-np.arange(17) / 4)), rate, training(17)]))

@@ -52,6 +52,7 @@ from trainforensics.signals.slowdowns import Slowdown, slowdowns
 from trainforensics.signals.stalls import stalls
 from trainforensics.signals.steps import lasting_steps
 from trainforensics.signals.stretches import at_steps
+from trainforensics.signals.task import stated
 
 BESIDE = ("gpu_util", "comm_time", "barrier_wait", "dataloader_time", "gpu_memory", "gpu_temperature", "gpu_clock")
 META = Meta(
@@ -74,6 +75,8 @@ _LENGTH = re.compile(
 )
 _EXTREME = re.compile(r"(^|[/_. ])(min|max)([-/_. ]|$)", re.IGNORECASE)
 SELDOM = 0.1  # of the rows, at which a setting that grows in steps moves
+_TRAINABLE, _FREEZE = re.compile(r"(?<!non[-_])trainable|unfrozen", re.IGNORECASE), re.compile(r"fr(ee|o)ze")
+STAGE, FEWEST_STAGE = 2.0, 2  # times the rate before, to either side, in another stage of training; rows of one
 _MILLISECONDS = re.compile(r"(^|[^a-z])(ms|msec|millis|milliseconds)([^a-z]|$)")
 _LOSS = re.compile(r"loss", re.IGNORECASE)
 STEADY = 2.0  # times the range of all other points, in logarithms
@@ -153,13 +156,27 @@ def _doubtful(pace: Pace, slow: Slowdown, params: Params) -> bool:
 
 
 def _more_is_computed(signals: Signals, pace: Pace, slow: Slowdown) -> bool:
-    """Whether a part of the loss is logged for the first time where a lasting slowdown begins: that is its work."""
+    """Whether a part of the loss is logged for the first time where a lasting slowdown begins, or more of the model is
+    trained since: that is its work."""
     before, onset = (int(pace.curve.step[at]) for at in (max(slow.onset - 1, 0), slow.onset))
+    if slow.lasting and _unfrozen(signals, before, onset):
+        return True
     known = signals.curve("train_loss")
     if known is None or not slow.lasting or known.step[0] >= before:
         return False
     parts = (c for c in signals.every_curve() if c.series.rank is None and _LOSS.search(c.name))
     return any(len(c) and before < c.step[0] <= onset and c.cadence == known.cadence for c in parts)
+
+
+def _unfrozen(signals: Signals, before: int, onset: int) -> bool:
+    """Whether more parameters are trained from a step on than before it, by the log or by a setting that counts from
+    zero or one."""
+    for curve in (c.only_finite() for c in signals.every_curve() if _TRAINABLE.search(c.name)):
+        was, now = (at_steps(curve, np.array([at]))[0] for at in (before, onset))
+        if now > was:
+            return True
+    frozen = (value for key, value in stated(signals) if _FREEZE.search(key) and not isinstance(value, bool))
+    return any(value in {before, onset} for value in frozen if isinstance(value, int) and value > 0)
 
 
 def _rate_holds(known: tuple[Pace, ...], pace: Pace, slow: Slowdown) -> bool:
@@ -249,7 +266,19 @@ def _explained(signals: Signals, onset: int, end: int, cadence: int) -> str:
             since = curve.value[(curve.step >= first) & (curve.step <= last) & curve.finite]
             if len(before) > 1 and len(since) and abs(np.median(since) / np.median(before) - 1) > 0.1:
                 return curve.name
-    return ""
+    return _other_stage(signals, onset)
+
+
+def _other_stage(signals: Signals, onset: int) -> str:
+    """The rate that stood still until a step and is set to another level there."""
+    rate = signals.curve("learning_rate")
+    rate = rate.only_finite() if rate is not None else None
+    at = int(np.searchsorted(rate.step, onset)) if rate is not None else 0
+    if rate is None or not FEWEST_STAGE <= at < len(rate) or rate.step[at] - onset > rate.cadence:
+        return ""
+    before, now = rate.value[:at][-MIN_BEFORE:], float(rate.value[at])
+    leapt = max(now, before[-1]) >= STAGE * min(now, before[-1]) > 0
+    return rate.name if leapt and np.ptp(before) == 0 else ""
 
 
 def _other_epochs(signals: Signals, pace: Pace, onset: int) -> str:
