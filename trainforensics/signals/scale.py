@@ -23,6 +23,7 @@ SEARCH_ROWS, SEARCH_STEPS = 3, 8
 RESET_DOUBLINGS = 3.0
 MIN_MOVE = 0.3  # doublings
 FLOOR = 1.0
+FEWEST_LATER = 4  # gaps between reductions that tell how far apart they come
 NOTHING_FITS = 2.0**-7  # gradients above 8 million; sums over a batch settle at 0.1 to 1
 GROWTH = 2000  # updates without an overflow after which PyTorch's and apex's scalers grow their scale
 BY_CHANCE = 0.01
@@ -310,6 +311,12 @@ def _without_strays(rows: Ints, step: Ints, doublings: Floats) -> Ints:
     Overflows on the floor follow each other at every step and say nothing of the pace.
     """
     gaps = np.diff(step[rows[doublings[rows] < 0]]).astype(float)
-    while len(gaps) >= 2 and gaps[0] > 4 * max(1.0, float(np.median(gaps[1:]))):
+    while len(gaps) >= 2 and _stands_apart(gaps[0], gaps[1:]):
         rows, gaps = rows[1:], gaps[1:]
     return rows
+
+
+def _stands_apart(gap: float, later: Floats) -> bool:
+    """Whether a gap is four times the usual later one; of several, twice it and larger than nine in ten."""
+    usual = max(1.0, float(np.median(later)))
+    return gap > 4 * usual or (len(later) >= FEWEST_LATER and gap > max(2 * usual, float(np.quantile(later, 0.9))))
