@@ -474,12 +474,15 @@ def test_a_few_fast_points_before_all_others(n: int, fast: float, told: bool) ->
 
 
 @pytest.mark.parametrize("at", [3, 10])
-@pytest.mark.parametrize("told", ["count", "setting", "rate", None])
+@pytest.mark.parametrize("told", ["count", "setting", "rate", "layers", None])
 def test_a_model_of_which_more_is_trained_takes_longer(at: int, told: str | None) -> None:
     frozen = np.arange(24) < at
     times = make_curve(np.where(frozen, 21.0, 42.0) * noise(width=0.01)[:24], "step_time")
     count = make_curve(np.where(frozen, 5130.0, 2.3e7), None, name="trainable_params", series_id=1)
     rate = make_curve(np.where(frozen, 1e-3, 1e-5), "learning_rate", name="lr", series_id=2)
     curves = [times, *([count] if told == "count" else []), *([rate] if told == "rate" else [])]
-    signals = make_signals(curves, config={"freeze_epochs": at} if told == "setting" else None)
-    assert len(alarms(judge(signals))) == (told is None)
+    signals = make_signals(
+        curves,
+        config={"freeze_layers" if told == "layers" else "freeze_epochs": at if told in {"setting", "layers"} else 0},
+    )
+    assert len(alarms(judge(signals))) == (told in {"layers", None})

@@ -75,7 +75,8 @@ _LENGTH = re.compile(
 )
 _EXTREME = re.compile(r"(^|[/_. ])(min|max)([-/_. ]|$)", re.IGNORECASE)
 SELDOM = 0.1  # of the rows, at which a setting that grows in steps moves
-_TRAINABLE, _FREEZE = re.compile(r"(?<!non[-_])trainable|unfrozen", re.IGNORECASE), re.compile(r"fr(ee|o)ze")
+_TRAINABLE = re.compile(r"(?<!non[-_])trainable|unfrozen", re.IGNORECASE)
+_FREEZE = re.compile(r"fr(ee|o)ze.*(epoch|step|iter|until)|(epoch|step|iter).*fr(ee|o)ze")  # not of how many layers
 STAGE, FEWEST_STAGE = 2.0, 2  # times the rate before, to either side, in another stage of training; rows of one
 _MILLISECONDS = re.compile(r"(^|[^a-z])(ms|msec|millis|milliseconds)([^a-z]|$)")
 _LOSS = re.compile(r"loss", re.IGNORECASE)
