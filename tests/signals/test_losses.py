@@ -143,3 +143,12 @@ def test_a_second_row_far_out_with_its_validation(shared: bool) -> None:
     evaluated = np.append([2.20, 5.11 if shared else 2.21], 2.25 * np.exp(-np.arange(22) / 60))
     events = loss_events(make_signals({"train_loss": loss, "val_loss": evaluated}))
     assert [e.onset_step for e in events] == ([2] if shared else [])
+
+
+@pytest.mark.parametrize("first", [[1.05], [1.05, 1.06]])
+def test_a_first_row_of_one_step_divided_by_the_interval_is_no_level_to_leap_from(first: list[float]) -> None:
+    fall = [10.35, 9.94, 9.57, 9.24, 8.93, 8.65]
+    step = np.array([0] * len(first) + [10 * i for i in range(1, 7)])
+    assert loss_events(make_signals([make_curve(np.array([*first, *fall]), step=step)])) == ()
+    lost = make_curve(np.array([2.05] * len(first) + fall), step=step)  # what was loaded is gone
+    assert loss_events(make_signals([lost])) != ()

@@ -42,6 +42,7 @@ FEWEST_CLIMB, SHORT_Z, SHORT_P, SHORT_SIZE = 8, 6.0, 0.01, 0.3  # the same for f
 FEWEST, FEWEST_TO_LEAP = 5, 3  # points of a loss that tell anything; a leap of the last beside steady ones
 MOST_SURE = 20.0  # noise widths that a few smooth points can prove
 HABIT = 0.05  # share of all points: what one batch in twenty does all along is the nature of the data
+FEWEST_SHARED, SHARED = 5, 0.1  # steps between rows; what training moves the loss by in one interval
 SMALL, SMALL_HABIT = 0.25, 0.02  # of the level: heights of which one batch in fifty is enough for that
 NEARLY = 0.1  # of a height, and of the level before it: what is left of one that came back
 UNHABITUAL = 2.0  # times the usual height of such bursts
@@ -66,6 +67,15 @@ def unjudgeable(signals: Signals) -> NotApplicable | None:
     if len(few) < FEWEST and not (len(few) >= FEWEST_TO_LEAP and leap_at_end(few)):
         return NotApplicable(f"only {len(few)} points of {curve.name}", "the training loss more often")
     return None
+
+
+def _begins_with_a_share(curve: Curve) -> bool:
+    """Whether the rows of the first step hold what one step adds to a mean over the interval of logging."""
+    rows = int(np.searchsorted(curve.step, curve.step[0], side="right")) if len(curve) else 0
+    if not 0 < rows < len(curve) or curve.cadence < FEWEST_SHARED:
+        return False
+    share = float(curve.value[rows]) / max(float(np.median(curve.value[:rows])), 1e-300)
+    return abs(share / curve.cadence - 1) < SHARED
 
 
 def _is_told(signals: Signals, curve: Curve) -> bool:
@@ -120,7 +130,7 @@ def _loss_events(signals: Signals) -> tuple[LossEvent, ...]:
     events = [e for e in events if not (e.excursion.returned and by_nature(value, e.excursion))]
     events = [_as_it_stands(e) for e in _unfinished(_without_habit(events, len(value)), len(value))]
     judged = not is_distance(curve) and not rewarded(signals) and mean is None  # by how it stands to its start
-    judged = judged and not score_grows(signals, int(curve.step[0]))
+    judged = judged and not score_grows(signals, int(curve.step[0])) and not _begins_with_a_share(finite)
     leap = (leap_at_start(value) or surge_at_start(value)) if judged else None
     for start in placed(curve, (leap,)) if leap is not None else ():
         if not scores_gain(signals, start):
@@ -148,7 +158,7 @@ def _plain(signals: Signals, curve: Curve, judged: bool) -> Iterator[tuple[Excur
         yield bursts_of_means(value)
     if judged:
         yield _one(setback(curve))
-    few = len(value) < MIN_POINTS
+    few = len(value) < MIN_POINTS and not _begins_with_a_share(curve)
     found = (
         (step_among_few(value) or burst_among_few(value) or climb_to_end(value) or leap_at_end(value)) if few else None
     )
