@@ -480,3 +480,8 @@ def test_an_iteration_of_the_loader_is_no_step_where_the_passes_are_timed_beside
 def test_a_monitor_of_episodes_holds_returns_and_lengths() -> None:
     assert {name: m.role for name, m in resolve_all(["r", "l", "t"]).items()} == {"r": "reward", "l": None, "t": None}
     assert resolve_all(["l"])["l"].role == "train_loss"
+
+
+def test_a_generators_loss_under_the_folder_of_its_game() -> None:
+    found = resolve_all(["gan/d_loss", "gan/g_loss", "gan/d_real"])
+    assert [name for name, mapping in found.items() if mapping.role == "train_loss"] == ["gan/g_loss"]

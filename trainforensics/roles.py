@@ -274,8 +274,9 @@ def _plainest_loss(names: Iterable[str]) -> list[str]:
     for name in names:
         parts = _set_aside(_cut(name))
         words = [token.word.rstrip("0123456789") for token in parts.tokens]
-        spoken = LOSS_WORDS & set(words) or _resolve(name.rpartition("/")[2]).role == "train_loss"
-        if not parts.val and spoken and not _table().component & set(words):
+        known = _resolve(name.rpartition("/")[2]).role == "train_loss"  # as "g_loss" under "gan/" is
+        spoken = known or LOSS_WORDS & set(words)
+        if not parts.val and spoken and (known or not _table().component & set(words)):
             further = [word for word in words if word not in LOSS_WORDS | _table().neutral]
             ranked.append((("loss" not in words, len(further)), name))
     return [min(ranked, key=lambda item: item[0])[1]] if ranked else []

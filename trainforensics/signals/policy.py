@@ -34,6 +34,7 @@ SUDDEN_POINTS = 8  # to half of a fall
 FEW, GONE_POINTS, ALL = 60, 4, 0.8  # a short log; points at its end that show all (this share) of the gain to be lost
 FEWEST_STUMBLE, STUMBLE_WIDTHS = 15, 5.0
 FEWEST_LAPSE, LAPSE = 5, 0.08  # points and share of the log of a lapse; dips are over sooner
+TUNED = 1e-5  # learning rates below are of language models
 NEVER_POINTS, NEVER_SHARE = 50, 0.85  # updates, and the share of them at which nothing is earned
 MORE = 2.0  # standard errors by which rewards lie late: a policy that begins to find them
 ALIKE_POINTS, ALIKE_SHARE = 10, 0.25  # updates at the end of the log, and their share of it
@@ -359,3 +360,25 @@ def level_change(signals: Signals, role: str, step: int) -> tuple[Curve, float, 
         return None
     before = curve.value[curve.step < step][-max(5, len(curve) // 10) :]
     return (curve, float(np.median(before)), _late(curve.value)) if len(before) else None
+
+
+def never_better(signals: Signals) -> Curve | None:
+    """The reward of a run from its start on that no sixth of the log has higher than the first third, beyond two
+    standard errors, though it varies; None where one has, where it stands at its highest mostly, as a solved task does,
+    and for answers of a language model, which begin good and gain little."""
+    rate = signals.curve("learning_rate")
+    tuned = rate is not None and float(np.nanmax(rate.value, initial=0.0)) < TUNED
+    if tuned or any(signals.has(role) for role in ("reward_std", "tokens_seen", "seq_len")):
+        return None
+    for logged in signals.curves("reward"):
+        curve = logged.only_finite()
+        value, n = curve.value, len(curve)
+        begins = n > 0 and curve.step[0] <= 2 * curve.cadence
+        if n < NEVER_POINTS or not begins or curve.series.rank is not None or _PREFERENCE.search(curve.name):
+            continue
+        first, parts = np.median(value[: n // 3]), np.array_split(value, 6)[2:]
+        error = 1.2533 * robust_sigma(np.diff(value)) / np.sqrt(2) * np.sqrt(3 / n + 6 / n)
+        best = max(float(np.median(part)) for part in parts)
+        if np.ptp(value) > 0 and np.mean(value == value.max()) < 0.5 and best <= first + 2 * error:
+            return curve
+    return None

@@ -313,3 +313,23 @@ def test_pairs_at_a_scale_that_no_batch_explains() -> None:
     assert isinstance(run(bad_start, make_signals(curves)), Fired)
     curves["train_loss"] = fall(300, 10, 1, 60)
     assert isinstance(run(bad_start, make_signals(curves)), Clear)
+
+
+class TestRewardsThatNeverRise:
+    @pytest.mark.parametrize(("gain", "told"), [(0.0, True), (-1.0, True), (1.5, False)])
+    def test_a_reward_without_a_trend(self, gain: float, told: bool) -> None:
+        rng = np.random.default_rng(8)
+        reward = -6 + rng.standard_normal(200) + gain * np.linspace(0, 1, 200)
+        assert isinstance(run(plateau, make_signals({"reward": reward})), Fired) == told
+
+    def test_what_is_solved_or_was_learnt_for_a_while_or_is_short_is_none(self) -> None:
+        rng = np.random.default_rng(9)
+        solved = np.where(rng.random(200) < 0.8, 500.0, 480.0)
+        hump = -6 + rng.standard_normal(200) + 4 * np.exp(-(((np.arange(200) - 100) / 30) ** 2))
+        for reward in (solved, hump, rng.standard_normal(40)):
+            assert not isinstance(run(plateau, make_signals({"reward": reward})), Fired)
+
+    def test_answers_of_a_language_model_may_begin_as_good_as_they_end(self) -> None:
+        reward = 0.4 + 0.1 * np.random.default_rng(10).standard_normal(200)
+        signals = make_signals({"reward": reward, "reward_std": np.full(200, 0.2)})
+        assert not isinstance(run(plateau, signals), Fired)

@@ -25,6 +25,11 @@ def test_a_summary_alone_leaves_the_run_undecided() -> None:
     assert "summary" in found[0].summary
 
 
+def test_a_start_that_was_given_up_at_once_is_a_remark() -> None:
+    stub = replace(make_signals({"train_loss": [2.0, 1.9]}), run="runs/a/train_log.csv#1")
+    assert [f.severity for f in findings(stub)] == ["low"]
+
+
 def test_no_known_loss_says_how_to_name_it() -> None:
     found = findings(make_signals([make_curve(LOSS, None, name="my_number")]))
     assert [f.severity for f in found] == ["medium"]

@@ -9,6 +9,7 @@ What it detects:
     (four epochs are enough for that), hardly an object found while the loss of their classes stays. And, without
     further reason, ten means over epochs that end within 3 % of the first, or thousands of updates from the first one
     on that end as high. Where no training loss is logged, the same of the validation loss, or accuracies that stay low.
+    And a reward that no part of the log has higher than its first third.
 
 Why it matters:
     Steps are paid for and teach nothing: an optimiser that does not step, a frozen graph, a schedule that ended early.
@@ -45,6 +46,7 @@ from trainforensics.model import Clear, Evidence, Finding, Fired, NotApplicable,
 from trainforensics.signals import Curve, Signals
 from trainforensics.signals.chance import FLAT, drift, ignorance, still_warming_up
 from trainforensics.signals.noise import robust_sigma
+from trainforensics.signals.policy import never_better
 from trainforensics.signals.standstill import nothing_told_apart, scores_at_rest, standstill
 from trainforensics.signals.stuck import weights_at_rest
 from trainforensics.signals.task import adversarial
@@ -57,7 +59,7 @@ UNSEEN = 0.25  # widths of the point-to-point noise: a fall that no eye sees
 
 META = Meta(
     kind=KINDS["plateau"],
-    needs=("train_loss|val_loss|val_metric",),
+    needs=("train_loss|val_loss|val_metric|reward",),
     uses=("*",),
     params=(
         Param("span", 1 / 3, "shorter flat stretches occur between learning-rate drops"),
@@ -69,6 +71,8 @@ META = Meta(
 
 def detect(signals: Signals, params: Params) -> Outcome:
     """Look for a flat span with a reason."""
+    if (reward := never_better(signals)) is not None:
+        return Fired((_finding(reward, 0, "nothing that is rewarded is learnt", 0.0),))
     loss = signals.curve("train_loss")
     if loss is None:
         return _without_training_loss(signals)

@@ -23,6 +23,8 @@ Parameters:
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from trainforensics.detectors.base import Meta, Param, Params
@@ -40,6 +42,7 @@ META = Meta(
         Param("sparse", 30.0, "points of the loss below which its noise is hardly known"),
     ),
 )
+_ONE_OF_SEVERAL = re.compile(r"#\d+$")  # runs that one file holds
 OPEN_WITHOUT = {
     "grad_norm": "whether the gradients moved before the loss, so whether data or the optimiser came first",
     "learning_rate": "whether the schedule had a part in it",
@@ -74,7 +77,8 @@ def _undecided(signals: Signals, main: Curve | None) -> Finding:
     else:
         text = f"{main.name} holds {int(np.count_nonzero(main.finite))} numbers among {len(main)} points"
     gap = Evidence(main.name if main is not None else "train_loss", None, None, None, f"{text}: nothing can be judged")
-    return _finding(main, [gap], "medium", 0.95)
+    begun = longest <= 2 and _ONE_OF_SEVERAL.search(signals.run) is not None  # a start that was given up at once
+    return _finding(main, [gap], "low" if begun else "medium", 0.95)
 
 
 def _partial_log(signals: Signals, main: Curve, params: Params) -> list[Evidence]:
