@@ -95,3 +95,13 @@ def test_the_last_row_may_be_the_first_of_an_epoch(usual: bool) -> None:
     curve = make_curve(loss)
     event = Excursion.plain(loss, 120, 120, before=2.0, after=2.4, recovery="ongoing", half=120, end=120, sigma=0.01)
     assert begins_a_window(make_signals([curve]), curve, event) is usual
+
+
+def test_the_last_row_begins_the_third_epoch() -> None:
+    """The one other first row is all that tells how far they stray; the last has no level behind it."""
+    loss = 2 + 0.01 * np.random.default_rng(1).normal(size=81)
+    loss[-1] = 2.4
+    curve = make_curve(loss, step=np.arange(81))
+    event = Excursion.plain(loss, 80, 80, before=2.0, after=2.4, recovery="ongoing", half=80, end=80, sigma=0.01)
+    signals = replace(make_signals([curve]), axis=Axis("epoch x 40 + iteration", "step"))
+    assert begins_a_window(signals, curve, event) is False

@@ -160,8 +160,9 @@ def _apart_from_the_start(b: Signals, a: Signals, step: Ints, mine: Floats, thei
         Evidence(name, int(step[-1]), shared, 1.0, "noise of the difference in that of independent runs"),
     )
     summary = (
-        f"{name} differs from that of {short_name(a)} from the {which} common step {onset} on ({theirs[at]:.5g} to "
-        f"{mine[at]:.5g}) although settings and seed are the same: other data or another random state, not rounding"
+        f"{name} differs from that of {short_name(a)} from the {which} common step {onset} on "
+        f"({theirs[at]:.5g} against {mine[at]:.5g}) although settings and seed are the same: other data or another "
+        "random state, not rounding"
     )
     return _nondeterminism(b, a, (onset, onset), 0.6, summary, rows)
 

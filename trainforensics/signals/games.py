@@ -23,7 +23,7 @@ _SIDE = re.compile(
 FEWEST_SIDES = 4  # losses beside one, as two generators and two discriminators have
 _JUDGE = re.compile(r"(?:^|[^a-z])(?:d|disc|discriminator)(?:[^a-z]|$)", re.IGNORECASE)
 _MAKER = re.compile(r"(?:^|[^a-z])(?:g|gen|generator)(?:[^a-z]|$)", re.IGNORECASE)
-NEVER_WRONG = 0.01  # of its first loss, that a discriminator has left: no public game that went on had a tenth
+NEVER_WRONG = 0.01  # of its first loss, that a discriminator has left: public games that went on keep 0.02 and more
 CLIMBING, LOST = 1.5, 3.0  # times its early level, that of a generator from where on and in the end
 START = 10  # part of a game in which its sides have not found each other
 
@@ -51,11 +51,10 @@ def towering_sides(signals: Signals, curve: Curve) -> tuple[Curve, Excursion] | 
         return None
     for side in rows:
         top = int(np.argmax(side.value))
-        apart = FIRST_POINTS <= top < n - FIRST_POINTS and side.value[top] > GIANT * float(
-            np.delete(side.value, top).max()
-        )
+        giant = side.value[top] > GIANT * float(np.delete(side.value, top).max())
         others = (other.value for other in rows if other is not side)
-        if apart and any(_towers(v, top, 0) and not _moves_with(side.value, v) for v in others):
+        shared = any(_towers(v, top, 0) and not _moves_with(side.value, v) for v in others)
+        if giant and shared and FIRST_POINTS <= top < n - FIRST_POINTS:
             return side, _alone(side.value, top)
     return None
 

@@ -43,9 +43,8 @@ def begins_a_window(signals: Signals, curve: Curve, burst: Excursion) -> bool:
     finite, length = curve.only_finite(), epoch_length(signals)
     if length is not None:
         firsts = np.flatnonzero(np.diff(finite.step // length)) + 1
-        return burst.peak in firsts and _strays(
-            finite, f"epoch {length}", firsts, burst, said="(current)" in curve.name
-        )
+        said = "(current)" in curve.name
+        return burst.peak in firsts and _strays(finite, f"epoch {length}", firsts, burst, said=said)
     cycles = range(2, 1 + min(LONGEST_CYCLE, len(finite) // (FEW + 2)))
     places = ((n, burst.peak % n) for n in cycles)
     return any(_strays(finite, f"{at} of {n}", slice(at, None, n), burst, said=False) for n, at in places)
@@ -72,14 +71,14 @@ def _strays(finite: Curve, place: str, firsts: Ints | slice, burst: Excursion, *
     own = finite.derive(f"strays of {place}", lambda: np.sort(stray[firsts][np.isfinite(stray[firsts])]))
     known = bool(np.isfinite(stray[burst.peak]))  # the last point has no level behind it
     at = int(np.searchsorted(own, stray[burst.peak])) if known else len(own)
-    rest = len(own) - known
+    n, rest = len(own), len(own) - known
     if rest < 1:
         return False
-    largest = max(abs(float(own[i])) for i in (0, 1, -2, -1) if i % len(own) != at)
+    largest = max(abs(float(own[i])) for i in (0, 1, n - 2, n - 1) if 0 <= i < n and i != at)
     median = float(np.mean([own[i + (i >= at)] for i in ((rest - 1) // 2, rest // 2)]))
     if not (largest > burst.height / STRAY > 0 and median < burst.height / 2):
         return False
-    if said or len(own) > MANY:  # of many, one makes no difference
+    if said or n > MANY:  # of many, one makes no difference
         return said or finite.derive(f"wilder at {place}", lambda: _is_wilder(own, np.delete(stray, firsts)))
     return _is_wilder(np.delete(own, slice(at, at + 1)), np.delete(stray, firsts))
 

@@ -269,7 +269,8 @@ def test_a_level_that_is_lost_behind_a_far_lower_point() -> None:
 def test_an_entropy_that_leaps_is_dated_by_its_leap() -> None:
     values, rng = run(), np.random.default_rng(3)
     values["entropy"] = 0.15 * np.exp(0.08 * rng.standard_normal(N))
-    values["entropy"][240:] = 0.02 * np.exp(0.3 * rng.standard_normal(N - 240) - np.linspace(0, 2, N - 240))
+    values["entropy"][240:] = 0.05 * np.exp(0.3 * rng.standard_normal(N - 240) - np.linspace(0, 0.8, N - 240))
+    values["entropy"][228:240] *= 0.97
     values["reward"][240:] = values["reward"][100]
     found = one(judge(values))
     assert abs((found.onset_step or 0) - 241) <= 1

@@ -170,6 +170,8 @@ def test_rows_whose_clock_is_another_runs() -> None:
 def test_a_count_that_begins_anew_again_and_again_is_an_epochs() -> None:
     events = tuple(Event("counter-restart", at, text="iters begins anew", source="train.log") for at in (28, 280))
     assert not findings(replace(make_signals([LOSS]), events=events))
+    ranks = tuple(Event("counter-restart", 28, text="iters begins anew", source=f"rank{i}.log") for i in range(2))
+    assert [f.onset_step for f in findings(replace(make_signals([LOSS]), events=ranks))] == [28]
 
 
 def test_a_single_row_of_another_sort_does_not_fill_a_hole() -> None:

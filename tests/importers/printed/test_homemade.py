@@ -707,3 +707,12 @@ def test_the_duration_of_a_save_is_no_step(tmp_path: Path) -> None:
     saved = "saving checkpoint at iteration   62100 to /checkpoints\ntime (ms) | save-checkpoint: 24718.33\n"
     path.write_text(f"iteration 62100/ 311541 | lm loss: 2.345E+00 |\n{saved}", encoding="utf-8")
     assert {event.step for event in read(console, path).events} == {62100}
+
+
+def test_a_printed_row_that_holds_settings_beside_its_results(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    row = "{{'loss': 2.{i}, 'val_loss': 2.5, 'accuracy': 0.{i}, 'seed': 42, 'patience': 3, 'epoch': {i}}}\n"
+    path.write_text("".join(row.format(i=i) for i in range(1, 6)), encoding="utf-8")
+    loss = read(console, path).series["loss"]
+    assert loss.number_steps == list(range(1, 6))
+    assert loss.numbers.tolist() == pytest.approx([2.1, 2.2, 2.3, 2.4, 2.5])

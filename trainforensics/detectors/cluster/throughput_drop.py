@@ -4,7 +4,8 @@ What it detects:
     Tokens or samples per second or the share of peak FLOPs fall, or the time per step rises, by a step or a slope that
     lasts, beyond the run's own noise. Where no pace is logged, the wall times of the log tell it. Loading of data that
     begins to take a fifth of each step and more. Stalls that take a third of the time of training and more, or single
-    epochs that take twice as long and a seventh of it. A GPU that is idle most of the run is remarked (low).
+    epochs that take twice as long and a seventh of it, or stretches of them half of it. A start of three points and
+    more that is half as fast again as any later one. A GPU that is idle most of the run is remarked (low).
 
 Why it matters:
     A third less throughput is a third more cost, and often the first sign of a failing node, a full disk or a starving

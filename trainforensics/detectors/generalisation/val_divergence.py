@@ -3,8 +3,9 @@
 What it detects:
     A U-shape: the validation loss (where no loss is logged, the logarithm of the perplexity, or the wrong answers of an
     accuracy that training has too) passes a minimum, then rises steadily and stays up, while the training loss falls on
-    (or has settled low). The onset is the first evaluation of the sustained rise. Or none of seven evaluations and more
-    comes near the first, which is no longer of the untrained model.
+    (or has settled low); or a log ends in four evaluations each of which is worse than the one before. The onset is the
+    first evaluation of the sustained rise, at the latest the one after which none comes back to the minimum. Or none of
+    seven evaluations and more comes near the first, which is no longer of the untrained model.
 
 Why it matters:
     Every step after the minimum makes the model worse on data it has not seen. The best checkpoint lies behind.

@@ -5,7 +5,7 @@ What it detects:
     After a slow climb the onset is where the climb turns steep; before a jump, where three points and more led up to it
     without a break. In a log of 5 to 11 points, a level that lies above the earlier one by twice what both span, or a
     climb from point to point to half as much more; at the start of any log, a leap after which no point is ever as low
-    again.
+    again. In a game, the loss of a generator that climbs for good once its discriminator is never wrong any more.
 
 Why it matters:
     Nothing learnt after the onset is worth keeping; every further step is lost compute.

@@ -5,12 +5,14 @@ What it detects:
     the height within three logged points, and that later falls below half of that height again. Bursts that recur are
     one incident with all onsets in `occurrences`. So is a value far below all sense (-1e34) and back. In a log of 5 to
     11 points, one point farther above those around it than exponential noise of that number shows in a hundred logs, or
-    a last one of twice all before, which are steady; among means over epochs, the same at twice their level; in up to
-    400 points, a rise of four times any other that undoes four points and more; at the start of any log, a second or
-    third row that the validation loss shares, or an overshoot to twice the first value that falls back point after
-    point. Of runs in one folder whose noise agrees step by step, those fed in the same order, points far out in two of
-    them at the same steps are told of both, whatever their tail. So are stretches that come whenever one shard does,
-    where each of its returns lifts the loss by three standard errors and other shards hardly ever do.
+    a last one of twice all before, which are steady, or above all before, each of which fell; among means over epochs,
+    the same at twice their level; in up to 400 points, a rise of four times any other that undoes four points and more;
+    at the start of any log, a second or third row that the validation loss shares, or an overshoot to twice the first
+    value that falls back point after point. Of runs in one folder whose noise agrees step by step, those fed in the
+    same order, points far out in two of them at the same steps are told of both, whatever their tail. So are stretches
+    that come whenever one shard does, where each of its returns lifts the loss by three standard errors and other
+    shards hardly ever do. Of the other losses of a game, a value three times all others beside a second one that
+    towers.
 
 Why it matters:
     One burst costs the steps until the trend is met again. Bursts that recur at the same data point to the data; bursts

@@ -1,7 +1,8 @@
 """The loss is NaN or infinite for a while, then finite again.
 
 What it detects:
-    A training loss, of the run, of a rank or of one component, that is not finite at some steps and comes back.
+    A training loss, of the run, of a rank or of one component, that is not finite at some steps and comes back. Where
+    all losses are finite, a KL divergence that is infinite now and then.
 
 Why it matters:
     Something produced it: a batch with an empty or impossible sample, or a computation at the edge of its range. A

@@ -31,6 +31,7 @@ Parameters:
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -159,12 +160,13 @@ def _foreign(signals: Signals) -> Finding | None:
 
 
 def _not_restored(signals: Signals) -> Finding | None:
-    """A count of steps that begins anew though the epochs go on; one that does so again and again is an epoch's own,
-    of which few rows are printed."""
+    """A count of steps that begins anew though the epochs go on; one that does so again and again in a log is an
+    epoch's own, of which few rows are printed."""
     events = [event for event in signals.events if event.kind == "counter-restart"]
-    if len(events) != 1:
+    times = Counter(event.source for event in events)
+    event = next((event for event in events if times[event.source] == 1), None)
+    if event is None:
         return None
-    event = events[0]
     row = Evidence(event.source or "log", event.step, None, None, event.text)
     return Finding(
         kind="import-integrity",

@@ -107,9 +107,10 @@ class Known:
         for shape in self.every:
             if shape.epoch and not (shape.step or shape.inner):
                 shape.rename({name: name.removeprefix("epoch/") for name in shape.names})
+        begins = min(0, told[0][1]) if told else 0
         for shape in (shape for shape in self.every if shape.rows):
             before = [bisect_right(told, (seq, LARGEST_COUNT)) for seq in shape.seqs]
-            shape.steps = [told[at - 1][1] if at else min(0, *told[0][1:]) for at in before]
+            shape.steps = [told[at - 1][1] if at else begins for at in before]
             shape.plain = False
         self.front.clear()
 

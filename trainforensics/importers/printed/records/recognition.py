@@ -82,11 +82,14 @@ def is_record(
 
 
 def _is_printed_record(shape: Shape, found: Collection[str | None], counted: bool) -> bool:
-    """Whether a printed dictionary is a record: it holds a result, and is not that of the program's arguments."""
+    """Whether a printed dictionary is a record: it holds a result, and not several arguments of the program and more of
+    them than results."""
     scores = (shape.counted or counted) and any(map(is_score, shape.names))
     shape.validation |= scores and RESULT_ROLES.isdisjoint(found) and not any(map(TRAIN.search, shape.names))
-    result = scores or not RESULT_ROLES.isdisjoint(found)
-    return result and len(shape.names & _ARGUMENTS) < _SEVERAL_ARGUMENTS
+    results = sum(roles.resolve(name).role in RESULT_ROLES or is_score(name) for name in shape.names)
+    arguments = len(shape.names & _ARGUMENTS)
+    told = scores or not RESULT_ROLES.isdisjoint(found)
+    return told and (arguments < _SEVERAL_ARGUMENTS or arguments <= results)
 
 
 def _holds_metric(shape: Shape, line: str, kept: Sequence[Item], found: Collection[str | None]) -> bool:
